@@ -1,0 +1,1 @@
+#include "grapeshot/base/decimal.h"

@@ -1,0 +1,1 @@
+#include "grapeshot/core/property.h"

@@ -1,0 +1,25 @@
+// grapeshot/io/file.h: whole files, gzip or plain, with errors that name the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace grapeshot {
+
+/// `path` when it exists, else `path`.gz when that exists; throws Error{kNotFound, "path: no such file"}.
+[[nodiscard]] std::string resolve_file(const std::string& path);
+
+/// The bytes of resolve_file(path), unzipped when they are gzip (by magic, not by name).
+/// Throws kNotFound, kSystem (unreadable, a folder) or kParse (damaged gzip; unpacks to more than
+/// `limit` bytes), each naming the file.
+[[nodiscard]] std::string read_file(const std::string& path, uint64_t limit = uint64_t{4} << 30);
+
+/// Writes `bytes` to `path` by way of a temporary file beside it and a rename, so that a reader
+/// never sees half a file. Throws kSystem naming the path.
+void write_file(const std::string& path, std::string_view bytes);
+
+/// SHA-256 of the file's stored bytes (gzip left as it is), lower-case hexadecimal.
+[[nodiscard]] std::string sha256_file(const std::string& path);
+
+}  // namespace grapeshot

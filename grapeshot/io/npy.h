@@ -1,0 +1,25 @@
+// grapeshot/io/npy.h: NumPy's .npy files (format 1.0 to 3.0), C order, numbers only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace grapeshot {
+
+/// An array in row-major order. Integers and float64 are kept as double, which is exact below 2^53.
+struct NpyArray {
+  std::vector<int64_t> shape;
+  std::vector<double> values;
+};
+
+/// Accepts little-endian float32/64, (u)int8..64 and bool, C or Fortran order; throws
+/// kParse "path: ..." for anything else or a damaged file, as read_file for the rest.
+[[nodiscard]] NpyArray read_npy(const std::string& path);
+
+/// Writes float32, atomically. `values` has product(shape) entries.
+void write_npy(const std::string& path, std::span<const float> values,
+               std::span<const int64_t> shape);
+
+}  // namespace grapeshot

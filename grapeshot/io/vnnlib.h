@@ -1,0 +1,29 @@
+// grapeshot/io/vnnlib.h: VNN-LIB 1.0 as used by VNN-COMP 2021-2025, to a Property.
+//
+// Read: declare-const X_i / Y_j Real; assert over and, or, <=, >= nested at will; a relation
+// compares an input or output with a decimal, or two outputs. Asserts are conjoined; disjunctions
+// are distributed into regions (input boxes) and cases (output polytopes).
+// Comments (; to the end of the line), tabs, scientific literals.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "grapeshot/core/property.h"
+
+namespace grapeshot {
+
+/// Parses `text`; errors are Error{kParse, "path:line:column: ..."} in one sentence.
+/// Throws for: malformed text, undeclared, duplicate or gapped variables, NaN or infinite bounds,
+/// an input without both bounds, lo > hi, no assertion about the outputs, relations that mix X and
+/// Y, more than 2^20 cases.
+[[nodiscard]] Property parse_vnnlib(std::string_view text, const std::string& path);
+
+/// Reads `path`, or `path`.gz when only that exists, gzip or plain.
+[[nodiscard]] Property read_vnnlib(const std::string& path);
+
+/// VNN-LIB 1.0 text whose property is `property` (bounds with 9 significant digits or more, so
+/// that reading it gives the same float32 box).
+[[nodiscard]] std::string write_vnnlib(const Property& property, std::string_view comment);
+
+}  // namespace grapeshot

@@ -1,4 +1,4 @@
-// grapeshot/core/property.h: what an input must satisfy to be a violation, exactly as a file says it.
+// grapeshot/core/property.h: what makes an input a violation, exactly as a file says it.
 //
 // Plain data without Torch: a specification file becomes a Property, core/spec.h turns the
 // properties of one model into tensors. A Property is a disjunction of regions; a region is an
@@ -53,11 +53,12 @@ struct Property {
 
 /// How one input fares.
 struct Verdict {
-  double margin = 0.;   ///< min over the containing regions' cases of max over rows of (terms - bound);
-                        ///< <= 0 violates; +inf when no region contains the input
-  int64_t region = -1;  ///< the region of that minimum, -1 when no region contains the input
-  int64_t case_index = -1;                   ///< the case of that minimum
-  bool violates = false;                     ///< margin <= 0 (never with a NaN output)
+  /// Min over the cases of the containing regions of case_margin; <= 0 violates, +inf when no
+  /// region contains the input.
+  double margin = 0.;
+  int64_t region = -1;      ///< the region of that minimum, -1 when no region contains the input
+  int64_t case_index = -1;  ///< the case of that minimum
+  bool violates = false;    ///< margin <= 0 (never with a NaN output)
 };
 
 /// Largest (terms - bound) over the rows; NaN outputs give +inf.

@@ -7,7 +7,8 @@
 
 namespace grapeshot {
 
-/// `path` when it exists, else `path`.gz when that exists; throws Error{kNotFound, "path: no such file"}.
+/// `path` when it exists, else `path`.gz when that exists; throws kNotFound "path: no such file",
+/// kSystem when that cannot be found out.
 [[nodiscard]] std::string resolve_file(const std::string& path);
 
 /// The bytes of resolve_file(path), unzipped when they are gzip (by magic, not by name).

@@ -13,10 +13,13 @@
 
 namespace grapeshot {
 
-/// Parses `text`; errors are Error{kParse, "path:line:column: ..."} in one sentence.
-/// Throws for: malformed text, undeclared, duplicate or gapped variables, NaN or infinite bounds,
-/// an input without both bounds, lo > hi, no assertion about the outputs, relations that mix X and
-/// Y, more than 2^20 cases.
+/// Parses `text`; errors are "path:line:column: ..." in one sentence.
+/// Throws kParse for: malformed text, undeclared, duplicate or gapped variables, NaN or infinite
+/// bounds, an input without both bounds, lo > hi in one conjunction, a disjunct or file that says
+/// nothing about the outputs. Throws kUnsupported for: strict relations, arithmetic, relations that
+/// mix X and Y, other commands and sorts, more than 2^20 cases, 2^23 rows or 2^27 bounds, nesting
+/// deeper than 200.
+/// A combination of disjuncts whose bounds contradict each other is dropped, since it never holds.
 [[nodiscard]] Property parse_vnnlib(std::string_view text, const std::string& path);
 
 /// Reads `path`, or `path`.gz when only that exists, gzip or plain.

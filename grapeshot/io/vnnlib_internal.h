@@ -1,0 +1,68 @@
+// grapeshot/io/vnnlib_internal.h: what lies between the text of a VNN-LIB file and its Property.
+//
+// vnnlib.cpp reads the text into a Formula in disjunctive normal form, vnnlib_regions.cpp turns
+// that into boxes and polytopes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "grapeshot/base/decimal.h"
+#include "grapeshot/core/property.h"
+
+namespace grapeshot::vnnlib {
+
+/// A text and the name for its errors. Positions are byte offsets until one is printed.
+struct Source {
+  std::string_view text;
+  const std::string& path;
+
+  /// From 1. O(offset).
+  [[nodiscard]] int64_t line(size_t offset) const;
+  /// "path:line:column", columns in bytes from 1.
+  [[nodiscard]] std::string at(size_t offset) const;
+};
+
+/// One relation: X or Y against a literal, or Y_variable <= Y_other.
+struct Atom {
+  enum class Kind : uint8_t { kInput, kOutput, kDifference };
+  Kind kind = Kind::kInput;
+  bool upper = true;  ///< variable <= literal, else literal <= variable
+  int32_t variable = 0, other = 0;
+  int32_t group = 0;  ///< atoms of one group stand in one conjunction, no `or` between them
+  size_t offset = 0;  ///< of its opening parenthesis
+  std::string_view literal = {};
+  Decimal value = {};
+};
+
+/// Conjunctions of atoms (by index), one behind the other.
+struct Clauses {
+  std::vector<int32_t> atoms;
+  std::vector<size_t> ends;  ///< of clause i in `atoms`
+
+  [[nodiscard]] size_t size() const { return ends.size(); }
+  [[nodiscard]] std::span<const int32_t> operator[](size_t i) const {
+    const size_t begin = i == 0 ? 0 : ends[i - 1];
+    return std::span(atoms).subspan(begin, ends[i] - begin);
+  }
+};
+
+/// `common` and one of `clauses`.
+struct Formula {
+  std::vector<size_t> inputs, outputs;  ///< where X_i and Y_j are declared
+  std::vector<Atom> atoms;
+  int32_t groups = 1;           ///< 0 is the file itself, the others are disjuncts
+  std::vector<int32_t> common;  ///< atoms that stand in no disjunction
+  Clauses clauses;              ///< at least one, perhaps without atoms
+};
+
+/// Throws as parse_vnnlib does for all that concerns single relations and declarations.
+[[nodiscard]] Formula read_formula(const Source& source);
+
+/// Throws as parse_vnnlib does for all that concerns the bounds and cases as a whole.
+[[nodiscard]] Property build_property(const Formula& formula, const Source& source);
+
+}  // namespace grapeshot::vnnlib

@@ -1,0 +1,79 @@
+// tests/support/spec_probe.cpp: what the parser makes of specifications, for comparison from
+// Python.
+//
+//   spec_probe shape SPEC...   per file a line "inputs outputs regions cases seconds", or "error:
+//   ..." spec_probe judge           lines "SPEC POINTS" on stdin; POINTS holds float32 rows of all
+//   X, then
+//                              all Y. Per line it prints a digit a row: 1 violates, 0 does not.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/io/file.h"
+#include "grapeshot/io/vnnlib.h"
+
+namespace {
+
+using grapeshot::Property;
+
+std::string shape(const std::string& spec) {
+  const std::string text = grapeshot::read_file(spec);
+  const auto start = std::chrono::steady_clock::now();
+  const Property property = grapeshot::parse_vnnlib(text, spec);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  size_t cases = 0;
+  for (const auto& region : property.regions) cases += region.cases.size();
+  return grapeshot::str(property.inputs, ' ', property.outputs, ' ', property.regions.size(), ' ',
+                        cases, ' ', seconds.count());
+}
+
+std::string judge_all(const std::string& spec, const std::string& points) {
+  const Property property = grapeshot::read_vnnlib(spec);
+  const std::string bytes = grapeshot::read_file(points);
+  const auto inputs = static_cast<size_t>(property.inputs);
+  const auto outputs = static_cast<size_t>(property.outputs);
+  const size_t row = (inputs + outputs) * sizeof(float);
+  GRAPESHOT_CHECK(bytes.size() % row == 0, kInvalidArgument, points,
+                  ": not a whole number of rows");
+  std::string out;
+  std::vector<float> x(inputs), y32(outputs);
+  for (size_t at = 0; at < bytes.size(); at += row) {
+    std::memcpy(x.data(), bytes.data() + at, inputs * sizeof(float));
+    std::memcpy(y32.data(), bytes.data() + at + inputs * sizeof(float), outputs * sizeof(float));
+    const std::vector<double> y(y32.begin(), y32.end());
+    out += grapeshot::judge(property, x, y).violates ? '1' : '0';
+  }
+  return out;
+}
+
+template <class Work>
+void print_line(Work work) {
+  try {
+    std::cout << work() << std::endl;
+  } catch (const grapeshot::Error& error) {
+    std::cout << "error: " << error.what() << std::endl;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view mode = argc > 1 ? argv[1] : "";
+  if (mode == "shape") {
+    for (int i = 2; i < argc; ++i) print_line([&] { return shape(argv[i]); });
+  } else if (mode == "judge") {
+    std::string line;
+    while (std::getline(std::cin, line)) {
+      const size_t blank = std::min(line.rfind(' '), line.size());
+      print_line([&] { return judge_all(line.substr(0, blank), line.substr(blank + 1)); });
+    }
+  } else {
+    std::cerr << "usage: spec_probe shape SPEC... | spec_probe judge\n";
+    return 2;
+  }
+}

@@ -126,14 +126,16 @@ class Graph:
         if value.dtype == np.float64:
             value = value.astype(np.float32)
         if self.weights_are_inputs and value.dtype == np.float32:  # the older, typed encoding
-            tensor = helper.make_tensor(name, TensorProto.FLOAT, value.shape, value.ravel().tolist())
+            tensor = helper.make_tensor(
+                name, TensorProto.FLOAT, value.shape, value.ravel().tolist()
+            )
         else:
             tensor = numpy_helper.from_array(np.ascontiguousarray(value), name)
         self.weights.append(tensor)
         return name
 
     def add(self, op, *weights, after=None, **attributes):
-        """Appends a node on `after` (one name, several, or the last result); gives its result's name."""
+        """Appends a node on `after` (a name, several, or the last result); gives its result."""
         after = after or self.last
         inputs = [after] if isinstance(after, str) else list(after)
         name = f"{op.lower()}_{len(self.nodes)}"
@@ -157,15 +159,22 @@ class Graph:
         return self.add("BatchNormalization", *weights, epsilon=layer.eps)
 
     def gemm(self, name, layer):
-        weights = [self.weight(f"{name}.weight", layer.weight), self.weight(f"{name}.bias", layer.bias)]
+        weights = [
+            self.weight(f"{name}.weight", layer.weight),
+            self.weight(f"{name}.bias", layer.bias),
+        ]
         return self.add("Gemm", *weights, transB=1)
 
     def model(self, name):
         self.nodes[-1].output[0] = "output"
         inputs = [helper.make_tensor_value_info("input", TensorProto.FLOAT, self.shape)]
         if self.weights_are_inputs:
-            inputs += [helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in self.weights]
-        outputs = [helper.make_tensor_value_info("output", TensorProto.FLOAT, [self.shape[0], CLASSES])]
+            inputs += [
+                helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in self.weights
+            ]
+        outputs = [
+            helper.make_tensor_value_info("output", TensorProto.FLOAT, [self.shape[0], CLASSES])
+        ]
         graph = helper.make_graph(self.nodes, name, inputs, outputs, self.weights)
         opsets = [helper.make_opsetid("", self.opset)]
         model = helper.make_model(graph, producer_name="grapeshot", opset_imports=opsets)

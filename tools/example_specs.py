@@ -1,4 +1,4 @@
-"""VNN-LIB 1.0 files for the digit networks: which pictures, how far they may change, what must not happen.
+"""VNN-LIB 1.0 files for the digit networks: pictures, how far they may change, what is forbidden.
 
 Every bound is an exact decimal: a picture's grey values are k/16 and radii have four decimals. The
 radius differs from pixel to pixel: it grows with how much that pixel varies over the training
@@ -88,7 +88,7 @@ def target(pictures, spread, radius):
 
 
 def second(pictures, spread, radius):
-    """Two other classes score at least as high: a disjunction of conjunctions of several comparisons."""
+    """Two other classes score at least as high: several comparisons in each disjunct."""
     ((picture, label),) = pictures
     lo, hi = box(picture, spread, radius)
     others = [j for j in range(CLASSES) if j != label]
@@ -105,11 +105,16 @@ def low(pictures, spread, radius):
     ((picture, label),) = pictures
     lo, hi = box(picture, spread, radius)
     atoms = [("<=", f"Y_{label}", "2.5"), ("<=", f"Y_{(label + 1) % CLASSES}", "1.25e0")]
-    return Spec(f"a {label} scores at most 2.5, the digit after it at most 1.25", False, [Case(lo, hi, atoms)], conjunction=True)
+    return Spec(
+        f"a {label} scores at most 2.5, the digit after it at most 1.25",
+        False,
+        [Case(lo, hi, atoms)],
+        conjunction=True,
+    )
 
 
 def boxes(pictures, spread, radius):
-    """Two pictures, each with its own box and its own wrong class: inputs and outputs mixed per case."""
+    """Two pictures, each with its own box: inputs and outputs mixed in each disjunct."""
     cases = []
     for picture, label in pictures:
         lo, hi = box(picture, spread, radius)

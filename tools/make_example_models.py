@@ -2,7 +2,7 @@
 """Makes examples/digits: four small networks, their VNN-LIB files, instances.csv and a test set.
 
 usage: make_example_models.py [--out FOLDER]   write the files
-       make_example_models.py --check          make them again elsewhere and compare with the committed ones
+       make_example_models.py --check          make them again elsewhere and compare
        make_example_models.py --attack         also say which instances a plain PGD breaks
 
 Specifications and test data must agree byte for byte; models in structure, and in their outputs to
@@ -38,7 +38,7 @@ def digits():
 
 
 def run(model, x):
-    """Outputs [N, 10] of an ONNX model in ONNX Runtime, row by row (a batch of 1 may be baked in)."""
+    """Outputs [N, 10] of a model in ONNX Runtime, row by row (a batch of 1 may be baked in)."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
@@ -61,7 +61,10 @@ def make(out):
         data = model.SerializeToString(deterministic=True)
         (out / f"{name}.onnx").write_bytes(data)
         right = run(data, test_x).argmax(1) == test_y
-        print(f"{name}.onnx: {len(data)} bytes, {right.mean():.1%} of {len(right)} test pictures right", flush=True)
+        print(
+            f"{name}.onnx: {len(data)} bytes, {right.mean():.1%} of test pictures right",
+            flush=True,
+        )
         for net, kind, rows, radius in example_specs.INSTANCES:
             if net == name:
                 assert right[list(rows)].all(), f"{name}: a picture of {rows} is not recognised"
@@ -93,14 +96,16 @@ def differences(made, kept):
     x = np.load(made / "data" / "X.npy")
     for name in sorted(names):
         if not (made / name).is_file() or not (kept / name).is_file():
-            yield f"{name}: only in {'the committed' if (kept / name).is_file() else 'the new'} folder"
+            yield f"{name}: {'no longer made' if (kept / name).is_file() else 'not committed'}"
             continue
         new, old = (made / name).read_bytes(), (kept / name).read_bytes()
         if new == old:
             continue
         if not name.endswith(".onnx"):
             yield f"{name}: differs"
-        elif without_weights(onnx.load_from_string(new)) != without_weights(onnx.load_from_string(old)):
+        elif without_weights(onnx.load_from_string(new)) != without_weights(
+            onnx.load_from_string(old)
+        ):
             yield f"{name}: another structure"
         else:
             a, b = run(new, x), run(old, x)
@@ -111,7 +116,7 @@ def differences(made, kept):
 
 
 def float32_bounds(case):
-    """The box of a case in float32, rounded inwards (frozen pixels are multiples of 1/16: exact)."""
+    """The box of a case in float32, rounded inwards (frozen pixels are exact)."""
     lo, hi = (np.array([float(v) for v in side]) for side in (case.lo, case.hi))
     lo32, hi32 = lo.astype(np.float32), hi.astype(np.float32)
     lo32 = np.where(lo32 < lo, np.nextafter(lo32, np.float32(2)), lo32)
@@ -120,7 +125,7 @@ def float32_bounds(case):
 
 
 def matrix(case):
-    """(A [M, 10], b [M]) with A y + b <= 0 where the case holds; its last row fills up to 16 rows."""
+    """[16, 11]: A and b with A y + b <= 0 where the case holds; the last row is repeated."""
     rows = []
     for op, left, right in case.atoms:
         row = np.zeros(11)
@@ -134,11 +139,13 @@ def matrix(case):
 
 
 def attack(net, spec, restarts=180, steps=40):
-    """Sign-step PGD, one row per case and restart: (inputs [N, 64] float32, their cases, best margin)."""
+    """Sign-step PGD, a row per case and restart: (inputs [N, 64] float32, cases, best margin)."""
     rng = np.random.RandomState(0)
     which = np.arange(max(restarts, len(spec.cases))) % len(spec.cases)
     bounds = [float32_bounds(c) for c in spec.cases]
-    lo, hi = (torch.tensor(np.array([b[k] for b in bounds])[which], dtype=torch.float64) for k in (0, 1))
+    lo, hi = (
+        torch.tensor(np.array([b[k] for b in bounds])[which], dtype=torch.float64) for k in (0, 1)
+    )
     a = torch.tensor(np.array([matrix(c) for c in spec.cases])[which])
     x = lo + torch.tensor(rng.random_sample(lo.shape)) * (hi - lo)
     best, best_x = torch.full((len(x),), np.inf, dtype=torch.float64), x.clone()
@@ -167,14 +174,22 @@ def report_attacks(nets, specs, out):
                 inside = ((x[row] >= lo) & (x[row] <= hi)).all()
                 held += bool(inside and example_specs.margins(case, y[row : row + 1])[0] <= 0)
         broken += held > 0
-        print(f"{'broken' if held else 'stands'} {file}: best margin {best:.3g}, {held} of {len(x)} hold in ONNX Runtime", flush=True)
+        print(
+            f"{'broken' if held else 'stands'} {file}: best margin {best:.3g},"
+            f" {held} of {len(x)} hold in ONNX Runtime",
+            flush=True,
+        )
     print(f"plain PGD breaks {broken} of {len(specs)} instances")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=pathlib.Path, default=FOLDER)
-    parser.add_argument("--check", action="store_true", help="compare with --out instead of writing there")
+    parser.add_argument(
+        "--check", action="store_true", help="compare with --out instead of writing there"
+    )
     parser.add_argument("--attack", action="store_true", help="run a plain PGD on every instance")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

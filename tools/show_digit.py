@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Says what a campaign on the digit networks found, and draws one counterexample beside its original.
+"""Says what a campaign on the digit networks found, and draws one counterexample.
 
 usage: show_digit.py RUN_FOLDER   or   show_digit.py FINDING_FOLDER
 """
@@ -42,26 +42,35 @@ def show(finding):
     about, changed, original = load(finding)
     before, after = (int(outputs(about["model"], x).argmax()) for x in (original, changed))
     width = SIDE * 2 + 2
-    print(f"\nFinding {finding.name}: {pathlib.Path(about['model']).name}, {pathlib.Path(about['spec']).name}")
+    print(
+        f"\nFinding {finding.name}: {pathlib.Path(about['model']).name},"
+        f" {pathlib.Path(about['spec']).name}"
+    )
     titles = (f"original: a {before}", f"changed: a {after}", "what changed")
     print("\n  " + "   ".join(title.ljust(width) for title in titles).rstrip())
     edge = "+" + "-" * (width - 2) + "+"
     difference = np.abs(changed - original)
     panels = [picture(x) for x in (original, changed, difference)]
-    for line in [[edge] * 3, *([f"|{part}|" for part in row] for row in zip(*panels, strict=True)), [edge] * 3]:
+    for line in [
+        [edge] * 3,
+        *([f"|{part}|" for part in row] for row in zip(*panels, strict=True)),
+        [edge] * 3,
+    ]:
         print("  " + "   ".join(line))
     print(
-        f"\n  {np.count_nonzero(difference)} of {difference.size} pixels changed, by at most {difference.max():.3f}"
-        f" (0 is white, 1 is black); margin {about['margin']:.4g}"
+        f"\n  {np.count_nonzero(difference)} of {difference.size} pixels changed,"
+        f" by at most {difference.max():.3f} (0 is white, 1 is black); margin {about['margin']:.4g}"
     )
 
 
 def choose(findings):
-    """The finding with the smallest change that turns the first choice into another; else the first."""
+    """The finding with the smallest change that turns the first choice into another, if any."""
 
     def turns(finding):
         about, changed, original = load(finding)
-        return outputs(about["model"], original).argmax() != outputs(about["model"], changed).argmax()
+        return (
+            outputs(about["model"], original).argmax() != outputs(about["model"], changed).argmax()
+        )
 
     def change(finding):
         _, changed, original = load(finding)
@@ -83,8 +92,9 @@ def main():
         sys.exit(f"{folder}: no findings")
     summary = json.loads((folder / "summary.json").read_text())
     print(
-        f"{summary['instances_falsified']} of {summary['instances']} instances broken in {summary['seconds']:.1f} s:"
-        f" {summary['inputs_checked']} inputs checked, {len(findings)} counterexamples in {folder}/findings"
+        f"{summary['instances_falsified']} of {summary['instances']} instances broken"
+        f" in {summary['seconds']:.1f} s: {summary['inputs_checked']} inputs checked,"
+        f" {len(findings)} counterexamples in {folder}/findings"
     )
     finding = choose(findings)
     show(finding)

@@ -113,8 +113,9 @@ int compare_exactly(uint64_t digits, int64_t scale, double nearest) {
 }
 
 /// Up to kMaxDigits significant digits and kMaxFraction of them behind the point, which is nearly
-/// every number of every file; nullopt for the others.
+/// every number of every file; nullopt for the others. All its results are normal floats.
 std::optional<Decimal> parse_short(const Digits& in, std::string_view text) {
+  if (std::fegetround() != FE_TONEAREST) return std::nullopt;
   uint64_t digits = 0;
   int count = 0;
   for (const std::string_view part : {in.whole, in.fraction}) {

@@ -1,0 +1,36 @@
+#include "grapeshot/cli/commands.h"
+
+namespace grapeshot::cli {
+namespace {
+
+constexpr Command kTable[] = {
+    {"fuzz", "Finds inputs that violate specifications, all instances at once.",
+     "  grapeshot fuzz net.onnx prop.vnnlib --seconds 10\n"
+     "  grapeshot fuzz --instances benchmark/instances.csv --seconds 60 --out run\n"
+     "  grapeshot fuzz net.onnx --data x.npy --labels y.npy --eps 0.03 --json\n"
+     "  grapeshot fuzz net.onnx prop.vnnlib --mode batch-ani --seed 7 --candidates 20000 --threads 1\n",
+     declare_fuzz},
+    {"replay", "Confirms findings again, from their files.",
+     "  grapeshot replay run                       # every finding of a run\n"
+     "  grapeshot replay run/findings/0003-1a2b3c4d\n",
+     declare_replay},
+    {"check", "Tells whether a witness violates a specification, exactly.",
+     "  grapeshot check net.onnx prop.vnnlib witness.npy\n"
+     "  grapeshot check net.onnx prop.vnnlib counterexample.txt\n",
+     declare_check},
+    {"run", "Runs a network on a batch of inputs.",
+     "  grapeshot run net.onnx --data x.npy --out y.npy\n", declare_run},
+    {"doctor", "Explains a model: operators, shapes, batching, gradients.",
+     "  grapeshot doctor net.onnx\n  grapeshot doctor net.onnx --json\n", declare_doctor},
+    {"list", "Lists a family: mutations, criteria, operators, ...",
+     "  grapeshot list\n  grapeshot list mutations\n", declare_list},
+    {"version", "Version, LibTorch, processor.", "  grapeshot version --json\n", declare_version},
+};
+
+}  // namespace
+
+std::span<const Command> commands() {
+  return kTable;
+}
+
+}  // namespace grapeshot::cli

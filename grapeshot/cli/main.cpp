@@ -1,0 +1,68 @@
+// grapeshot/cli/main.cpp: the program: parses, runs a command, turns errors into exit statuses.
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <c10/util/Exception.h>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/cli/commands.h"
+
+namespace {
+
+using grapeshot::Error;
+using grapeshot::ErrorCode;
+namespace cli = grapeshot::cli;
+
+int report(const Error& error, bool verbose) {
+  std::cerr << "grapeshot: " << error.what() << "\n";
+  if (verbose) {
+    const auto& at = error.thrown_at();
+    std::cerr << "  thrown at " << at.file_name() << ":" << at.line() << "\n";
+  }
+  const bool ours = error.code() == ErrorCode::kInternal;
+  const bool system = error.code() == ErrorCode::kSystem;
+  return ours || system ? cli::kFailed : cli::kBadInput;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Grapeshot finds inputs that break neural networks.", "grapeshot");
+  app.require_subcommand(1);
+  app.set_help_all_flag("--help-all", "Help of all commands");
+  bool verbose = false;
+  app.add_flag("--verbose", verbose, "Say where in grapeshot an error was thrown");
+  std::vector<std::pair<CLI::App*, cli::Action>> actions;
+  for (const cli::Command& command : cli::commands()) {
+    CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
+    sub->fallthrough();
+    sub->footer("Examples:\n" + std::string(command.examples));
+    actions.emplace_back(sub, command.declare(*sub));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? cli::kNothingFound : cli::kBadInput;
+  }
+  try {
+    for (const auto& [sub, action] : actions) {
+      if (sub->parsed()) return action();
+    }
+  } catch (const Error& e) {
+    return report(e, verbose);
+  } catch (const c10::Error& e) {
+    std::cerr << "grapeshot: LibTorch refused: " << e.what_without_backtrace() << "\n";
+    return cli::kFailed;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "grapeshot: out of memory\n";
+    return cli::kFailed;
+  } catch (const std::exception& e) {
+    std::cerr << "grapeshot: " << e.what() << "\n";
+    return cli::kFailed;
+  }
+  return cli::kFailed;
+}

@@ -1,0 +1,107 @@
+#include "grapeshot/cli/options.h"
+
+#include <algorithm>
+#include <thread>
+#include <type_traits>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/io/file.h"
+
+namespace grapeshot::cli {
+namespace {
+
+using nlohmann::json;
+
+// What a config file says, as an object of options.
+json read_config(const std::string& path) {
+  json config;
+  try {
+    config = json::parse(read_file(path));
+  } catch (const json::parse_error& e) {
+    throw Error(ErrorCode::kParse, str(path, ": not JSON: ", e.what()));
+  }
+  if (config.is_object() && config.contains("options")) config = config["options"];  // a run.json
+  GRAPESHOT_CHECK(config.is_object(), kParse, path, ": not a JSON object of options");
+  return config;
+}
+
+template <class T>
+void assign(T& member, const json& value, const std::string& where) {
+  try {
+    // "batch" is text that is mostly a number.
+    if constexpr (std::is_same_v<T, std::string>) {
+      member = value.is_string() ? value.get<std::string>() : value.dump();
+    } else {
+      member = value.get<T>();
+    }
+  } catch (const json::exception&) {
+    throw Error(ErrorCode::kInvalidArgument, str(where, ": ", value.dump(), " does not fit"));
+  }
+}
+
+void apply_config(LoopOptions& options, const json& config, const std::string& path) {
+  for (const auto& [key, value] : config.items()) {
+    bool known = key == "mode";
+    describe(options, [&](std::string_view name, auto& member, std::string_view) {
+      if (name != key) return;
+      known = true;
+      assign(member, value, str(path, ": ", key));
+    });
+    GRAPESHOT_CHECK(known, kInvalidArgument, path, ": no option is called '", key, "'");
+  }
+}
+
+}  // namespace
+
+void add_common_options(CLI::App& app, CommonOptions& common) {
+  app.add_flag("--json", common.json, "One JSON object on stdout");
+  app.add_flag("--quiet", common.quiet, "No progress on stderr");
+}
+
+LoopFlags::LoopFlags(CLI::App& app) : app_(app) {
+  app.add_option("--mode", mode_,
+                 "Preset of the paper's configurations: seq-fixed, batch-iso or batch-ani; flags "
+                 "override it");
+  app.add_option("--config", config_, "Options from a JSON file, such as an earlier run.json");
+  describe(shown_, [&](std::string_view name, auto& member, std::string_view help) {
+    const std::string flag = "--" + std::string(name);
+    if constexpr (std::is_same_v<std::remove_reference_t<decltype(member)>, bool>) {
+      app.add_flag(flag, member, std::string(help));
+    } else {
+      app.add_option(flag, member, std::string(help))->capture_default_str();
+    }
+  });
+}
+
+LoopOptions LoopFlags::resolve() const {
+  LoopOptions options;
+  std::string mode = mode_;
+  if (!config_.empty()) {
+    const json config = read_config(config_);
+    // A mode in the file comes before the file's own options, one on the command line after them.
+    if (config.contains("mode") && !config["mode"].get<std::string>().empty()) {
+      apply_mode(options, config["mode"].get<std::string>());
+    }
+    apply_config(options, config, config_);
+  }
+  if (!mode.empty()) apply_mode(options, mode);
+  describe(options, [&](std::string_view name, auto& member, std::string_view) {
+    const CLI::Option* option = app_.get_option("--" + std::string(name));
+    if (option->count() > 0) option->results(member);
+  });
+  check_options(options);
+  if (options.threads == 0) {
+    options.threads = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  }
+  return options;
+}
+
+nlohmann::ordered_json to_json(const LoopOptions& options) {
+  nlohmann::ordered_json out;
+  describe(options, [&](std::string_view name, const auto& member, std::string_view) {
+    out[std::string(name)] = member;
+  });
+  return out;
+}
+
+}  // namespace grapeshot::cli

@@ -1,0 +1,162 @@
+#include "grapeshot/cli/problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/io/file.h"
+#include "grapeshot/io/instances.h"
+#include "grapeshot/io/npy.h"
+#include "grapeshot/io/vnnlib.h"
+
+namespace grapeshot::cli {
+namespace {
+
+std::string absolute(const std::string& path) {
+  return std::filesystem::absolute(resolve_file(path)).lexically_normal().string();
+}
+
+void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec) {
+  const auto check = [&](char variable, const char* kind, int64_t declared, int64_t expected) {
+    GRAPESHOT_CHECK(declared == expected, kInvalidArgument, spec, ": declares ", declared, " ",
+                    kind, "s (", variable, "_i), ", model.name(), " has ", expected);
+  };
+  check('X', "input", property.inputs, model.inputs());
+  check('Y', "output", property.outputs, model.outputs());
+}
+
+class Loader {
+ public:
+  size_t model(const std::string& path) {
+    const auto known = index_.find(path);
+    if (known != index_.end()) return known->second;
+    problem_.models.push_back({path, onnx::load_model(path)});
+    return index_[path] = problem_.models.size() - 1;
+  }
+
+  void add_spec(const std::string& model_path, const std::string& spec_path) {
+    ProblemInstance instance;
+    instance.spec = spec_path;
+    instance.name = std::filesystem::path(spec_path).filename().string();
+    // The specification first: it is cheaper, and more often wrong.
+    instance.property = read_vnnlib(spec_path);
+    instance.model = model(model_path);
+    check_fits(*problem_.models[instance.model].model, instance.property, spec_path);
+    problem_.instances.push_back(std::move(instance));
+  }
+
+  void add_data(const ProblemFiles& files) {
+    const size_t index = model(absolute(files.model));
+    const onnx::OnnxModel& net = *problem_.models[index].model;
+    const NpyArray x = read_npy(files.data);
+    const int64_t n = x.shape.empty() ? 0 : x.shape[0];
+    const auto size = static_cast<int64_t>(x.values.size());
+    GRAPESHOT_CHECK(n > 0 && size == n * net.inputs(), kInvalidArgument, files.data, ": ", size,
+                    " values in ", n, " rows; ", net.name(), " has ", net.inputs(),
+                    " inputs a row");
+    GRAPESHOT_CHECK(std::ranges::all_of(x.values, [](double v) { return std::isfinite(v); }),
+                    kInvalidArgument, files.data, ": holds NaN or infinite values");
+    const std::vector<int64_t> labels = read_labels(files.labels, n, net.outputs());
+    for (int64_t i = 0; i < n; ++i) {
+      const std::span<const double> row(x.values.data() + i * net.inputs(),
+                                        static_cast<size_t>(net.inputs()));
+      ProblemInstance instance;
+      instance.model = index;
+      instance.name = str(std::filesystem::path(files.data).filename().string(), "[", i, "]");
+      instance.original = at::empty({net.inputs()});
+      std::ranges::transform(row, instance.original.mutable_data_ptr<float>(),
+                             [](double v) { return static_cast<float>(v); });
+      int64_t label = labels[static_cast<size_t>(i)];
+      if (label < 0) {
+        // Without a label the reference is the prediction on the original, which never changes.
+        label = net.evaluate(instance.original.unsqueeze(0)).argmax(1).item<int64_t>();
+      }
+      instance.property = top1_property(row, files.eps, label, net.outputs());
+      const at::Tensor lo = at::tensor(instance.property.regions[0].box.lo);
+      const at::Tensor hi = at::tensor(instance.property.regions[0].box.hi);
+      instance.original = at::clamp(instance.original, lo, hi);
+      problem_.instances.push_back(std::move(instance));
+    }
+  }
+
+  Problem finish() {
+    std::ranges::stable_sort(problem_.instances, {}, &ProblemInstance::model);
+    return std::move(problem_);
+  }
+
+ private:
+  static std::vector<int64_t> read_labels(const std::string& path, int64_t n, int64_t outputs) {
+    if (path.empty()) return std::vector<int64_t>(static_cast<size_t>(n), -1);
+    const NpyArray y = read_npy(path);
+    GRAPESHOT_CHECK(static_cast<int64_t>(y.values.size()) == n, kInvalidArgument, path, ": ",
+                    y.values.size(), " labels for ", n, " rows of data");
+    std::vector<int64_t> labels;
+    for (const double v : y.values) {
+      GRAPESHOT_CHECK(v == std::floor(v) && v >= -1. && v < static_cast<double>(outputs),
+                      kInvalidArgument, path, ": ", v, " is not a label from 0 to ", outputs - 1,
+                      ", nor -1 for none");
+      labels.push_back(static_cast<int64_t>(v));
+    }
+    return labels;
+  }
+
+  Problem problem_;
+  std::map<std::string, size_t> index_;
+};
+
+}  // namespace
+
+std::vector<CampaignModel> Problem::campaign_models() const {
+  std::vector<CampaignModel> out;
+  for (const ProblemModel& each : models) out.push_back({each.model.get(), {}});
+  for (const ProblemInstance& each : instances) {
+    out[each.model].instances.push_back({&each.property, each.original});
+  }
+  return out;
+}
+
+Property top1_property(std::span<const double> x, double eps, int64_t label, int64_t outputs) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Property property;
+  property.inputs = static_cast<int64_t>(x.size());
+  property.outputs = outputs;
+  Region& region = property.regions.emplace_back();
+  for (const double v : x) {
+    auto lo = static_cast<float>(v - eps), hi = static_cast<float>(v + eps);
+    if (lo < v - eps) lo = std::nextafter(lo, kInfinity);
+    if (hi > v + eps) hi = std::nextafter(hi, -kInfinity);
+    region.box.empty = region.box.empty || lo > hi;
+    region.box.lo.push_back(lo);
+    region.box.hi.push_back(hi);
+  }
+  for (int64_t j = 0; j < outputs; ++j) {
+    if (j == label) continue;
+    // Y_j >= Y_label, terms in ascending order.
+    std::vector<Term> terms = {{static_cast<int32_t>(label), 1.}, {static_cast<int32_t>(j), -1.}};
+    std::ranges::sort(terms, {}, &Term::output);
+    region.cases.push_back({{{std::move(terms), 0.}}});
+  }
+  return property;
+}
+
+Problem load_problem(const ProblemFiles& files) {
+  Loader loader;
+  if (!files.instances.empty()) {
+    for (const InstanceRow& row : read_instances(files.instances)) {
+      loader.add_spec(row.model, row.spec);
+    }
+  } else if (!files.data.empty()) {
+    loader.add_data(files);
+  } else {
+    const std::string model = absolute(files.model);
+    for (const std::string& spec : files.specs) loader.add_spec(model, absolute(spec));
+  }
+  return loader.finish();
+}
+
+}  // namespace grapeshot::cli

@@ -1,0 +1,54 @@
+// grapeshot/cli/problem.h: models and instances from files, ready for a campaign.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "grapeshot/core/campaign.h"
+#include "grapeshot/core/property.h"
+#include "grapeshot/io/onnx/model.h"
+
+namespace grapeshot::cli {
+
+struct ProblemInstance {
+  size_t model = 0;      ///< index into Problem::models
+  std::string spec;      ///< absolute path of its VNN-LIB file, empty when it comes from --data
+  std::string name;      ///< for people: "prop_1.vnnlib", "x.npy[12]"
+  Property property;
+  at::Tensor original;   ///< [D], undefined for a VNN-LIB file
+};
+
+struct ProblemModel {
+  std::string path;  ///< absolute, as found (perhaps .gz)
+  std::unique_ptr<onnx::OnnxModel> model;
+};
+
+/// Instances are grouped by model, in the order of the models' first appearance.
+struct Problem {
+  std::vector<ProblemModel> models;
+  std::vector<ProblemInstance> instances;
+
+  [[nodiscard]] std::vector<CampaignModel> campaign_models() const;
+};
+
+/// Where a problem comes from; exactly one of the three forms is filled in.
+struct ProblemFiles {
+  std::string model;
+  std::vector<std::string> specs;  ///< VNN-LIB files for `model`
+  std::string instances;           ///< an instances.csv
+  std::string data, labels;        ///< npy files for `model`, with eps
+  double eps = 0.;
+};
+
+/// Reads everything before anything runs. Throws Error naming the file that is wrong; a
+/// specification whose numbers of variables are not the model's names both.
+[[nodiscard]] Problem load_problem(const ProblemFiles& files);
+
+/// The bare property of top-1 robustness in the box x +- eps, rounded inwards.
+[[nodiscard]] Property top1_property(std::span<const double> x, double eps, int64_t label,
+                                     int64_t outputs);
+
+}  // namespace grapeshot::cli

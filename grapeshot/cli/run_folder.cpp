@@ -1,0 +1,165 @@
+#include "grapeshot/cli/run_folder.h"
+
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/cli/machine.h"
+#include "grapeshot/core/corpus.h"
+#include "grapeshot/io/file.h"
+#include "grapeshot/io/npy.h"
+#include "grapeshot/io/vnnlib.h"
+
+namespace grapeshot::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+void save_npy(const fs::path& path, const at::Tensor& x, const std::vector<int64_t>& shape) {
+  const at::Tensor flat = x.to(at::kFloat).contiguous();
+  write_npy(path.string(), {flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel())},
+            shape);
+}
+
+// Instance number and content, so that the same finding always has the same name.
+std::string finding_id(const Finding& finding) {
+  const at::Tensor hash = hash_rows(finding.x.unsqueeze(0));
+  const auto bits = static_cast<uint64_t>(hash.select(1, 0).item<int64_t>());
+  char id[32];
+  std::snprintf(id, sizeof id, "%04" PRId64 "-%08" PRIx64, finding.instance, bits >> 32);
+  return id;
+}
+
+ordered_json numbers(const std::vector<double>& values) {
+  ordered_json out = ordered_json::array();
+  for (const double value : values) out.push_back(number(value));
+  return out;
+}
+
+}  // namespace
+
+ordered_json number(double value) {
+  return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
+}
+
+RunFolder::RunFolder(const std::string& path)
+    : path_(fs::absolute(path).lexically_normal().string()) {
+  std::error_code failure;
+  fs::create_directories(fs::path(path_) / "findings", failure);
+  GRAPESHOT_CHECK(!failure, kInvalidArgument, path, ": cannot make the run folder: ",
+                  failure.message());
+  GRAPESHOT_CHECK(!fs::exists(fs::path(path_) / "run.json"), kInvalidArgument, path,
+                  ": holds an earlier run; choose another --out or delete it");
+  stats_.open(fs::path(path_) / "stats.jsonl");
+  GRAPESHOT_CHECK(stats_.good(), kInvalidArgument, path, ": cannot be written");
+}
+
+void RunFolder::write_json(const std::string& name, const ordered_json& value) const {
+  write_file((fs::path(path_) / name).string(), value.dump(2) + "\n");
+}
+
+void RunFolder::append_stats(const ordered_json& line) {
+  stats_ << line.dump() << "\n" << std::flush;
+}
+
+std::string RunFolder::write_finding(const Problem& problem, const Finding& finding,
+                                     uint64_t seed) const {
+  const ProblemInstance& instance = problem.instances[static_cast<size_t>(finding.instance)];
+  const ProblemModel& model = problem.models[instance.model];
+  const std::string id = finding_id(finding);
+  const fs::path place = fs::path(path_) / "findings" / id;
+  const fs::path draft = fs::path(path_) / "findings" / ("." + id);
+  fs::create_directories(draft);
+  save_npy(draft / "input.npy", finding.x, model.model->input_shape());
+  save_npy(draft / "original.npy", finding.original, model.model->input_shape());
+  std::string spec = instance.spec;
+  if (spec.empty()) {
+    spec = (place / "property.vnnlib").string();
+    write_file((draft / "property.vnnlib").string(), write_vnnlib(instance.property, instance.name));
+  }
+  const Confirmation& c = finding.confirmation;
+  ordered_json out;
+  out["id"] = id;
+  out["model"] = model.path;
+  out["model_sha256"] = sha256_file(model.path);
+  out["spec"] = spec;
+  out["spec_sha256"] =
+      sha256_file(instance.spec.empty() ? (draft / "property.vnnlib").string() : spec);
+  out["instance"] = finding.instance;
+  out["instance_name"] = instance.name;
+  out["region"] = c.verdict32.region;
+  out["case"] = c.verdict32.case_index;
+  out["margin"] = number(c.verdict32.margin);
+  out["margin_float64"] = number(c.verdict64.margin);
+  out["rounding"] = number(c.rounding);
+  out["outputs"] = numbers(c.y32);
+  out["nearest_float32_inputs"] =
+      instance.property.regions[static_cast<size_t>(c.verdict32.region)].box.nearest;
+  out["mutation"] = finding.mutation;
+  out["ids"] = {{"seed", seed},
+                {"shard_seed", finding.shard_seed},
+                {"iteration", finding.iteration},
+                {"row", finding.row},
+                {"parent", finding.parent}};
+  out["replay"] = "grapeshot replay findings/" + id;
+  write_file((draft / "finding.json").string(), out.dump(2) + "\n");
+  fs::rename(draft, place);
+  return id;
+}
+
+void RunFolder::write_instances(const Problem& problem, const CampaignResult& result) const {
+  std::string csv = "instance,model,spec,verdict,findings,best_margin,candidates,seconds_to_first\n";
+  for (size_t i = 0; i < problem.instances.size(); ++i) {
+    const ProblemInstance& instance = problem.instances[i];
+    const InstanceResult& r = result.instances[i];
+    char rest[160];
+    std::snprintf(rest, sizeof rest, "%s,%" PRId64 ",%.9g,%" PRId64 ",", r.findings > 0 ? "broken" : "unbroken",
+                  r.findings, r.best_margin, r.candidates);
+    csv += str(i, ",\"", problem.models[instance.model].path, "\",\"",
+               instance.spec.empty() ? instance.name : instance.spec, "\",", rest,
+               r.seconds_to_first < 0. ? std::string() : str(r.seconds_to_first), "\n");
+    if (r.findings == 0 && r.closest.defined()) {
+      fs::create_directories(fs::path(path_) / "near");
+      save_npy(fs::path(path_) / "near" / str(i, ".npy"), r.closest,
+               problem.models[instance.model].model->input_shape());
+    }
+  }
+  write_file((fs::path(path_) / "instances.csv").string(), csv);
+}
+
+std::string default_run_path(const std::string& model_path) {
+  const std::time_t now = std::time(nullptr);
+  char time[32];
+  std::strftime(time, sizeof time, "%Y%m%d-%H%M%S", std::localtime(&now));
+  std::string name = fs::path(model_path).filename().string();
+  name = name.substr(0, name.find(".onnx"));
+  const std::string base = str("grapeshot-out/", time, "-", name);
+  std::string path = base;
+  for (int i = 2; fs::exists(path); ++i) path = str(base, "-", i);
+  return path;
+}
+
+ordered_json describe_files(const Problem& problem) {
+  ordered_json out;
+  for (const ProblemModel& each : problem.models) {
+    out["models"].push_back({{"path", each.path}, {"sha256", sha256_file(each.path)}});
+  }
+  for (const ProblemInstance& each : problem.instances) {
+    ordered_json spec = {{"model", each.model}, {"name", each.name}};
+    if (!each.spec.empty()) {
+      spec["path"] = each.spec;
+      spec["sha256"] = sha256_file(each.spec);
+    }
+    out["instances"].push_back(spec);
+  }
+  return out;
+}
+
+}  // namespace grapeshot::cli

@@ -1,0 +1,51 @@
+// grapeshot/cli/run_folder.h: what a campaign leaves on disk.
+//
+//   run.json        every option, seed, sha256 of models and specifications, versions, processor
+//   stats.jsonl     a line per interval
+//   summary.json    what --json prints
+//   instances.csv   per instance: verdict, best margin, candidates, seconds to the first finding
+//   near/<i>.npy    the closest input of every unbroken instance
+//   findings/<id>/  finding.json, input.npy, original.npy (and property.vnnlib for --data)
+#pragma once
+
+#include <fstream>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "grapeshot/cli/problem.h"
+#include "grapeshot/core/campaign.h"
+
+namespace grapeshot::cli {
+
+class RunFolder {
+ public:
+  /// Makes `path` (with parents); throws Error{kInvalidArgument} when it cannot be written or holds an
+  /// earlier run.
+  explicit RunFolder(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+  void write_json(const std::string& name, const nlohmann::ordered_json& value) const;
+  void append_stats(const nlohmann::ordered_json& line);
+
+  /// All of the finding or nothing: written beside its place and renamed. Returns its id.
+  std::string write_finding(const Problem& problem, const Finding& finding, uint64_t seed) const;
+
+  void write_instances(const Problem& problem, const CampaignResult& result) const;
+
+ private:
+  std::string path_;
+  std::ofstream stats_;
+};
+
+/// "grapeshot-out/<time>-<model>", not there yet.
+[[nodiscard]] std::string default_run_path(const std::string& model_path);
+
+/// Models, specifications, versions and processor for run.json.
+[[nodiscard]] nlohmann::ordered_json describe_files(const Problem& problem);
+
+/// A number, or null where JSON has none (infinity, NaN).
+[[nodiscard]] nlohmann::ordered_json number(double value);
+
+}  // namespace grapeshot::cli

@@ -1,0 +1,75 @@
+// grapeshot/core/corpus.h: inputs that are worth mutating again, as one tensor.
+//
+// A preallocated ring: when it is full the oldest entry that is not an original makes room. The first
+// entries are the originals, one per region, and stay. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <unordered_set>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+
+#include "grapeshot/core/rng.h"
+
+namespace grapeshot {
+
+/// Two independent 64-bit hashes of every row's bytes, int64 [N, 2], computed in batch.
+[[nodiscard]] at::Tensor hash_rows(const at::Tensor& x);
+
+/// A set of 128-bit row hashes.
+class HashSet {
+ public:
+  /// For every row of `hashes` [N, 2] whether it is new, bool [N]; all are in the set afterwards.
+  at::Tensor insert(const at::Tensor& hashes);
+  [[nodiscard]] int64_t size() const { return static_cast<int64_t>(seen_.size()); }
+
+ private:
+  struct Mix {
+    size_t operator()(const std::pair<int64_t, int64_t>& h) const {
+      return static_cast<size_t>(h.first ^ (h.second << 1));
+    }
+  };
+  std::unordered_set<std::pair<int64_t, int64_t>, Mix> seen_;
+};
+
+/// Entries by index, all [n].
+struct Seeds {
+  at::Tensor x;       ///< [n, D]
+  at::Tensor region;  ///< int64
+  at::Tensor depth;   ///< int64, mutations since the original
+  at::Tensor id;      ///< int64, unique for every entry ever made; parents are named by it
+};
+
+class Corpus {
+ public:
+  /// Originals [R, D], one per region, with energy 1; room for at least `capacity` entries.
+  Corpus(const at::Tensor& originals, int64_t capacity);
+
+  [[nodiscard]] int64_t size() const { return size_; }
+
+  /// `count` entry indices, int64, with replacement, in proportion to the energies; uniform when all
+  /// of them are 0 (Zhang and Sui, 2026, Eq. 6).
+  [[nodiscard]] at::Tensor draw(int64_t count, Rng& rng) const;
+
+  /// The entries at `index`.
+  [[nodiscard]] Seeds gather(const at::Tensor& index) const;
+
+  /// Adds the rows that were never added before; `energy` [n] float32. Returns how many were.
+  int64_t insert(const Seeds& parents, const at::Tensor& x, const at::Tensor& energy);
+
+  /// Halves the energy of the entries at `index`: the decay of the fair schedule.
+  void halve(const at::Tensor& index);
+
+  /// Never draws entries of the regions marked in `gone` [R] bool again.
+  void retire(const at::Tensor& gone);
+
+  [[nodiscard]] const at::Tensor& originals() const { return originals_; }
+
+ private:
+  int64_t originals_count_, capacity_, size_ = 0, next_ = 0, next_id_ = 0;
+  at::Tensor originals_, x_, region_, energy_, depth_, id_, parent_;
+  HashSet seen_;
+};
+
+}  // namespace grapeshot

@@ -1,0 +1,84 @@
+// grapeshot/core/model.h: a network as a function of a batch of inputs.
+//
+// Shapes: x [N, D] float32, the model's inputs flattened row by row (D = product of its input
+// shape, in ONNX order); y [N, K], its outputs flattened. Rows do not influence each other: a
+// reader of models checks that before it hands one out. N may be 0.
+// Threads: all const members may run at the same time from several threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace grapeshot {
+
+/// How Sign, Round, Floor pass a gradient on, which is zero almost everywhere otherwise.
+enum class Surrogate {
+  kLoose,    ///< straight through
+  kBounded,  ///< straight through where |x| <= c * mean |x| (Sign), 0 elsewhere
+};
+
+/// What a pass returns: the outputs, or what a final softmax is applied to. Losses saturate behind
+/// a softmax, verdicts that only compare outputs do not need it.
+enum class Head { kOutputs, kLogits };
+
+/// Where neurons are counted (Pei et al., DeepXplore, 2017; per channel as max |a|).
+struct Tap {
+  std::string name;         ///< the ONNX tensor
+  bool rectifier = false;   ///< the output of an activation function
+  bool redundant = false;   ///< its only reader is an activation, which is a tap as well
+  int64_t neurons = 0;      ///< channels of a convolution, units of a linear layer
+};
+
+struct Trace {
+  at::Tensor y;                         ///< [N, K]
+  std::vector<at::Tensor> activations;  ///< per requested tap [N, neurons], max |a| over space
+};
+
+/// dL/dy [N, K] for the outputs y [N, K] of a gradient pass.
+using Cotangent = std::function<at::Tensor(const at::Tensor& y)>;
+
+struct Gradient {
+  at::Tensor y;  ///< [N, K] at x, without history
+  at::Tensor x;  ///< dL/dx [N, D]
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual int64_t inputs() const = 0;   ///< D
+  [[nodiscard]] virtual int64_t outputs() const = 0;  ///< K
+  /// Whether Head::kLogits differs from Head::kOutputs.
+  [[nodiscard]] virtual bool has_logits() const = 0;
+  /// Whether gradients pass through Sign, Round or Floor.
+  [[nodiscard]] virtual bool has_surrogates() const = 0;
+  /// Multiply-adds of one row, and float32 values that a gradient pass keeps of one row.
+  [[nodiscard]] virtual int64_t macs() const = 0;
+  [[nodiscard]] virtual int64_t activation_values() const = 0;
+
+  /// One forward pass of the lowered graph, without history.
+  [[nodiscard]] virtual at::Tensor forward(const at::Tensor& x, Head head) const = 0;
+
+  /// One forward and one backward pass: the gradient with respect to the inputs only.
+  [[nodiscard]] virtual Gradient gradient(const at::Tensor& x, Head head, Surrogate surrogate,
+                                          const Cotangent& cotangent) const = 0;
+
+  /// All taps, in graph order.
+  [[nodiscard]] virtual const std::vector<Tap>& taps() const = 0;
+
+  /// One forward pass of the graph as read (BatchNormalization unfolded, so that the activations
+  /// are those of the file), with the activations of the taps whose indices are `wanted`.
+  [[nodiscard]] virtual Trace trace(const at::Tensor& x, Head head,
+                                    const std::vector<int64_t>& wanted) const = 0;
+
+  /// The graph as read, node by node and one row at a time, in the dtype of `x` (float32 or
+  /// float64): the evaluation that confirms what the batched passes proposed.
+  [[nodiscard]] virtual at::Tensor evaluate(const at::Tensor& x) const = 0;
+};
+
+}  // namespace grapeshot

@@ -1,0 +1,136 @@
+#include "grapeshot/core/mutate.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/base/table.h"
+
+namespace grapeshot {
+namespace {
+
+at::Tensor uniform(const at::Tensor& like, Rng& rng) {
+  return at::rand(like.sizes(), rng.generator(), like.options());
+}
+
+at::Tensor normal(const at::Tensor& like, Rng& rng) {
+  return at::randn(like.sizes(), rng.generator(), like.options());
+}
+
+at::Tensor in_box(const at::Tensor& x, const MutationContext& context) {
+  return at::clamp(x, context.lo, context.hi);
+}
+
+// Eq. 10: x <- project(x + (2 / T) eta sign(gradient)), T times; T = 1 is FGSM (Eq. 11).
+at::Tensor gradient(const at::Tensor& x, MutationContext& context) {
+  const at::Tensor step = context.eta * (2. / static_cast<double>(context.steps));
+  at::Tensor at = x;
+  for (int64_t t = 0; t < context.steps && !context.deadline.expired(); ++t) {
+    at = in_box(at::addcmul(at, step, (*context.objective)(at).sign()), context);
+  }
+  return at;
+}
+
+at::Tensor boundary(const at::Tensor& x, MutationContext& context) {
+  return in_box(x + 0.5 * context.eta * normal(x, context.rng).sign(), context);
+}
+
+at::Tensor random(const at::Tensor& x, MutationContext& context) {
+  return in_box(x + 0.5 * context.eta * normal(x, context.rng), context);
+}
+
+// The first step of a descent is this share of the reach, and every later one this much of the step
+// before: 0.5 ... 0.004 over ten generations of ten steps.
+constexpr double kFirstStep = 0.5, kStepDecay = 0.953;
+
+// Sign steps that begin at a corner, a uniform point or the parent and shrink from generation to
+// generation, so that a lineage first crosses the box and then settles.
+at::Tensor descent(const at::Tensor& x, MutationContext& context) {
+  const at::Tensor fresh = (context.stage == 0).unsqueeze(1);
+  const at::Tensor style = at::rand({x.size(0), 1}, context.rng.generator(), x.options());
+  const at::Tensor u = uniform(x, context.rng);
+  const at::Tensor corner = at::where(style < 0.35, (u < 0.5).to(x.scalar_type()), u);
+  const at::Tensor begin = at::lerp(context.lo, context.hi, corner);
+  at::Tensor at = in_box(at::where(fresh.logical_and(style < 0.8), begin, x), context);
+  const double per_generation = std::pow(kStepDecay, context.steps);
+  at::Tensor step = context.reach * (kFirstStep * at::pow(per_generation, context.stage)).unsqueeze(1);
+  for (int64_t t = 0; t < context.steps && !context.deadline.expired(); ++t) {
+    at = in_box(at::addcmul(at, step, (*context.objective)(at).sign()), context);
+    step = step * kStepDecay;
+  }
+  return at;
+}
+
+// Sets a few coordinates, or half of them, to one of their bounds.
+at::Tensor flip(const at::Tensor& x, MutationContext& context) {
+  const at::Tensor share = at::rand({x.size(0), 1}, context.rng.generator(), x.options()).pow(4);
+  const at::Tensor u = uniform(x, context.rng);
+  const at::Tensor side = at::where(u < 0.5 * share, context.lo, context.hi);
+  return in_box(at::where(u < share, side, x), context);
+}
+
+constexpr Mutation kTable[] = {
+    {"gradient", "T projected sign-gradient steps of 2 eta / T (paper's Eq. 10; T = 1 is FGSM).",
+     gradient, true, 0.5, 0.},
+    {"boundary", "Half a step up or down in every coordinate at random.", boundary, false, 0.2, 0.05},
+    {"random", "Normal noise of half a step per coordinate.", random, false, 0.3, 0.05},
+    {"descent", "T sign-gradient steps across the box that shrink over a lineage, from a fresh start.",
+     descent, true, 0., 0.8},
+    {"flip", "Sets a random share of the coordinates to one of their bounds.", flip, false, 0., 0.1},
+};
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::span<const Mutation> mutations() {
+  return kTable;
+}
+
+const Mutation& find_mutation(std::string_view name) {
+  return find_row(mutations(), name, "mutation");
+}
+
+std::vector<WeightedMutation> parse_mutations(std::string_view set, std::string_view weights) {
+  std::vector<double> weight(std::size(kTable), 0.);
+  const auto index = [](std::string_view name) {
+    return static_cast<size_t>(&find_mutation(name) - kTable);
+  };
+  for (size_t i = 0; i < weight.size(); ++i) {
+    if (set == "paper") weight[i] = kTable[i].paper_weight;
+    if (set == "default") weight[i] = kTable[i].default_weight;
+  }
+  if (set != "paper" && set != "default") {
+    for (const std::string_view name : split(set, ',')) weight[index(name)] = 1.;
+  }
+  for (const std::string_view pair : split(weights, ',')) {
+    const size_t equals = pair.find('=');
+    const std::string_view number = equals == pair.npos ? "" : pair.substr(equals + 1);
+    double value = -1.;
+    const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), value);
+    GRAPESHOT_CHECK(failure == std::errc() && end == number.data() + number.size() && value >= 0. &&
+                        std::isfinite(value),
+                    kInvalidArgument, "--weights: '", pair,
+                    "' is not of the form name=number with a number >= 0");
+    weight[index(pair.substr(0, equals))] = value;
+  }
+  std::vector<WeightedMutation> out;
+  for (size_t i = 0; i < weight.size(); ++i) {
+    if (weight[i] > 0.) out.push_back({&kTable[i], weight[i]});
+  }
+  GRAPESHOT_CHECK(!out.empty(), kInvalidArgument, "no mutation has a weight above 0");
+  return out;
+}
+
+}  // namespace grapeshot

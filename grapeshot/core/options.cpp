@@ -1,0 +1,81 @@
+#include "grapeshot/core/options.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/base/table.h"
+#include "grapeshot/core/coverage.h"
+#include "grapeshot/core/mutate.h"
+#include "grapeshot/core/scale.h"
+
+namespace grapeshot {
+namespace {
+
+struct Mode {
+  std::string_view name, scale;
+  bool sequential;
+};
+
+// Table 1 of the paper.
+constexpr Mode kModes[] = {
+    {"seq-fixed", "fixed", true},
+    {"batch-iso", "iso", false},
+    {"batch-ani", "ani", false},
+};
+
+void check_range(bool ok, std::string_view flag, std::string_view range) {
+  GRAPESHOT_CHECK(ok, kInvalidArgument, "--", flag, " must be ", range);
+}
+
+void check_choice(std::string_view value, std::initializer_list<std::string_view> choices,
+                  std::string_view flag) {
+  std::string known;
+  for (const std::string_view each : choices) known += str(known.empty() ? "" : ", ", each);
+  GRAPESHOT_CHECK(std::ranges::find(choices, value) != choices.end(), kInvalidArgument, "--", flag,
+                  ": '", value, "' is not one of ", known);
+}
+
+}  // namespace
+
+void apply_mode(LoopOptions& options, std::string_view name) {
+  const Mode& mode = find_row(std::span<const Mode>(kModes), name, "mode");
+  options.schedule = "paper";
+  options.mutations = "paper";
+  options.scale = mode.scale;
+  options.every_tap = true;
+  if (mode.sequential) {
+    options.batch = "1";
+    options.seconds_per_instance = 60.;
+    options.seconds = 0.;
+  }
+}
+
+void check_options(const LoopOptions& o) {
+  check_range(o.seconds >= 0., "seconds", "at least 0 (0: no limit)");
+  check_range(o.candidates >= 0, "candidates", "at least 0");
+  check_range(o.seconds_per_instance >= 0., "seconds-per-instance", "at least 0");
+  check_range(o.per_instance >= 1, "per-instance", "at least 1");
+  check_range(o.threads >= 0, "threads", "at least 0 (0: all cores)");
+  check_range(o.memory_mib >= 1, "memory", "at least 1 MiB");
+  check_range(o.scale_factor > 0. && o.scale_factor <= 1., "scale-factor", "in (0, 1]");
+  check_range(o.eta > 0., "eta", "above 0");
+  check_range(o.steps >= 1, "steps", "at least 1");
+  check_range(o.tau >= 0., "tau", "at least 0");
+  check_range(o.alpha >= 0. && o.beta >= 0. && o.e_min >= 0., "alpha, --beta and --e-min",
+              "at least 0");
+  int64_t batch = 0;
+  const char* end = o.batch.data() + o.batch.size();
+  const auto [last, failure] = std::from_chars(o.batch.data(), end, batch);
+  check_range(o.batch == "auto" || (failure == std::errc() && last == end && batch >= 1 &&
+                                    batch <= (int64_t{1} << 24)),
+              "batch", "auto or a number of rows from 1 to 16777216");
+  check_choice(o.device, {"cpu"}, "device");
+  check_choice(o.schedule, {"fair", "paper"}, "schedule");
+  check_choice(o.coverage, {"global", "best-input"}, "coverage");
+  (void)find_scale(o.scale);
+  (void)parse_mutations(o.mutations, o.weights);
+  if (o.criterion != "none") (void)find_criterion(o.criterion);
+}
+
+}  // namespace grapeshot

@@ -1,0 +1,83 @@
+// grapeshot/core/options.h: what a campaign can be told, in one place.
+//
+// A member and its line in describe() are all there is to an option: the command line, its help,
+// --config files and run.json walk describe().
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace grapeshot {
+
+struct LoopOptions {
+  double seconds = 60.;
+  int64_t candidates = 0;
+  double seconds_per_instance = 0.;
+  int64_t per_instance = 1;
+  bool keep_going = false;
+  uint64_t seed = 0;
+  int64_t threads = 0;
+  std::string batch = "auto";
+  int64_t memory_mib = 1024;
+  std::string device = "cpu";
+  std::string schedule = "fair";
+  std::string mutations = "default";
+  std::string weights;
+  std::string scale = "ani";
+  double scale_factor = 0.1;
+  double eta = 0.01;
+  int64_t steps = 10;
+  double tau = 0.1;
+  double alpha = 10., beta = 100., e_min = 0.1;
+  std::string criterion = "nc";
+  std::string criteria;
+  std::string coverage = "global";
+  bool every_tap = false;
+};
+
+/// Calls visit(flag name, member, help) for every option, in the order of the help page. `options`
+/// may be const. Flags are spelled with dashes.
+template <class Options, class Visitor>
+void describe(Options& options, Visitor&& visit) {
+  visit("seconds", options.seconds, "Stop after this many seconds");
+  visit("candidates", options.candidates,
+        "Stop after this many candidates instead: the reproducible budget (0: no limit)");
+  visit("seconds-per-instance", options.seconds_per_instance,
+        "Give every instance this many seconds, one after another (0: all at once)");
+  visit("per-instance", options.per_instance, "Findings kept before an instance retires");
+  visit("keep-going", options.keep_going, "Go on with broken instances, to count violations");
+  visit("seed", options.seed, "Seed of all randomness");
+  visit("threads", options.threads, "Lanes, one core each (0: all cores)");
+  visit("batch", options.batch, "Rows of a batch, or auto");
+  visit("memory", options.memory_mib, "MiB for the corpora of kept inputs");
+  visit("device", options.device, "cpu, or cuda where LibTorch has it");
+  visit("schedule", options.schedule,
+        "fair: every unbroken instance gets its share; paper: by energy, with replacement");
+  visit("mutations", options.mutations, "paper, default, or names joined by commas");
+  visit("weights", options.weights, "Shares of the mutations, e.g. gradient=.5,random=.5");
+  visit("scale", options.scale, "Step sizes: fixed, iso or ani");
+  visit("scale-factor", options.scale_factor, "s in (0, 1]: share of a range that a step moves");
+  visit("eta", options.eta, "The step of --scale fixed, input units");
+  visit("steps", options.steps, "T, gradient steps of one candidate");
+  visit("tau", options.tau, "A neuron fires above this activation");
+  visit("alpha", options.alpha, "Energy of a row that gains coverage");
+  visit("beta", options.beta, "Energy of a row that violates");
+  visit("e-min", options.e_min, "Smallest energy");
+  visit("criterion", options.criterion, "Coverage criterion that drives the campaign, or none");
+  visit("criteria", options.criteria, "More criteria to report, joined by commas");
+  visit("coverage", options.coverage,
+        "global: new neurons of the union; best-input: more than any single input");
+  visit("every-tap", options.every_tap,
+        "Count a convolution and the ReLU behind it both, as the paper does");
+}
+
+/// Sets what --mode NAME stands for: seq-fixed, batch-iso or batch-ani, the three configurations of
+/// Zhang and Sui, 2026. Throws Error{kNotFound} for other names.
+void apply_mode(LoopOptions& options, std::string_view mode);
+
+/// Throws Error{kInvalidArgument} naming the first option that is out of its range, kNotFound for a
+/// name that no table has.
+void check_options(const LoopOptions& options);
+
+}  // namespace grapeshot

@@ -1,0 +1,24 @@
+#include "grapeshot/core/rng.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+namespace grapeshot {
+
+uint64_t derive_seed(std::initializer_list<uint64_t> ids) {
+  uint64_t state = 0;
+  for (const uint64_t id : ids) {
+    state = (state ^ id) + 0x9E3779B97F4A7C15ULL;
+    state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9ULL;
+    state = (state ^ (state >> 27)) * 0x94D049BB133111EBULL;
+    state ^= state >> 31;
+  }
+  return state;
+}
+
+Rng::Rng(uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
+
+void Rng::reseed(uint64_t seed) {
+  generator_.set_current_seed(seed);
+}
+
+}  // namespace grapeshot

@@ -1,0 +1,79 @@
+// grapeshot/core/spec.h: the properties of one model's instances as tensors, a row of a batch each.
+//
+// The input layer is project(): x to the box of its row. The output layer is margins(): y to the
+// distance from a violation. Both read a RowSpec, in which every row's box, label and polytopes were
+// gathered by the region that the row names, so that rows of different instances share a batch.
+//
+// Shapes: N rows, D inputs, K outputs, R regions, C cases of a region, M linear rows of a case.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include <ATen/core/Tensor.h>
+
+#include "grapeshot/core/property.h"
+
+namespace grapeshot {
+
+/// What N rows have to satisfy.
+struct RowSpec {
+  at::Tensor lo, hi;  ///< [N, D]
+  at::Tensor label;   ///< [N] int64 when all regions are top-1, else undefined
+  at::Tensor a, b;    ///< [N, C, M, K] and [N, C, M] otherwise: a case holds when a y <= b in all M
+
+  /// Rows [begin, end) as views.
+  [[nodiscard]] RowSpec slice(int64_t begin, int64_t end) const;
+};
+
+/// All regions of the instances of one model.
+class SpecTensors {
+ public:
+  /// `properties` share inputs and outputs, one per instance; float32 on the CPU.
+  explicit SpecTensors(std::span<const Property* const> properties);
+
+  [[nodiscard]] int64_t regions() const { return lo_.size(0); }
+  [[nodiscard]] int64_t instances() const { return first_region_.size(0) - 1; }
+  [[nodiscard]] const at::Tensor& lo() const { return lo_; }                ///< [R, D]
+  [[nodiscard]] const at::Tensor& hi() const { return hi_; }                ///< [R, D]
+  [[nodiscard]] const at::Tensor& instance() const { return instance_; }    ///< [R] int64
+  [[nodiscard]] const at::Tensor& first_region() const { return first_region_; }  ///< [I + 1] int64
+  [[nodiscard]] bool top1() const { return label_.defined(); }
+
+  /// The rows' specification, for region [N] int64.
+  [[nodiscard]] RowSpec gather(const at::Tensor& region) const;
+
+ private:
+  at::Tensor lo_, hi_, instance_, first_region_, label_, a_, b_;
+};
+
+/// x [N, D] moved to the nearest point of its box.
+[[nodiscard]] at::Tensor project(const at::Tensor& x, const RowSpec& spec);
+
+/// Distance from a violation [N] for outputs y [N, K]: min over cases of max over rows of (a y - b),
+/// <= 0 violates; +inf where an output is NaN.
+[[nodiscard]] at::Tensor margins(const at::Tensor& y, const RowSpec& spec);
+
+/// What a gradient step increases.
+enum class Loss {
+  kHinge,         ///< minus the margin: of the nearest case, its farthest row
+  kCrossEntropy,  ///< of the row's label, where all regions are top-1; the hinge otherwise
+};
+
+/// dL/dy [N, K].
+[[nodiscard]] at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss);
+
+/// Kinds of output property: what `violated` means, compiled to cases.
+struct OutputKind {
+  std::string_view name, summary;
+  /// Whether the region's cases are of this kind; the first row of the table that matches names it.
+  bool (*matches)(const Region& region, int64_t outputs);
+};
+
+/// top1, margin, range, linear, dnf: all through margins().
+[[nodiscard]] std::span<const OutputKind> output_kinds();
+
+/// The first kind that matches.
+[[nodiscard]] const OutputKind& output_kind(const Region& region, int64_t outputs);
+
+}  // namespace grapeshot

@@ -1,0 +1,268 @@
+#include "grapeshot/io/onnx/lower.h"
+
+#include <algorithm>
+#include <set>
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/surrogate.h"
+
+namespace grapeshot::onnx {
+namespace {
+
+// x * a + b per channel: a BatchNormalization that no layer could take in.
+Values affine(const Call& call) {
+  const at::Tensor x = fold_rows(call.in[0]);
+  std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
+  shape[1] = x.size(1);
+  return {unfold_rows(at::addcmul(call.in[2].t.view(shape), x, call.in[1].t.view(shape)),
+                      call.in[0])};
+}
+
+// Sign(Sign(x) + c), 0 < c < 1: how exporters spell a sign without zero.
+Values step(const Call& call) {
+  return {Value{step_function(call.in[0].t, StepKind::kStep, call.surrogate), call.in[0].rows}};
+}
+
+OperatorFn gemm_function() {
+  Node gemm;
+  gemm.op = "Gemm";
+  return find_operator(gemm, 13)->run;
+}
+
+// Who writes and who reads a tensor; nodes are edited in place and emptied instead of erased.
+class Links {
+ public:
+  explicit Links(Network& network) : network_(network) {
+    for (BoundNode& bound : network.nodes) {
+      for (const std::string& name : bound.node.outputs) writer_[name] = &bound;
+      for (const std::string& name : bound.node.inputs) readers_[name].insert(&bound);
+    }
+  }
+  ~Links() {
+    std::erase_if(network_.nodes, [](const BoundNode& bound) { return bound.run == nullptr; });
+  }
+  Links(const Links&) = delete;
+  Links& operator=(const Links&) = delete;
+
+  /// The node that writes `name` when it is an `op` and nobody but one node reads `name`.
+  BoundNode* only_feeding(const std::string& name, std::string_view op) {
+    const auto it = writer_.find(name);
+    if (it == writer_.end() || !it->second->run || it->second->node.op != op) return nullptr;
+    if (name == network_.output || name == network_.logits) return nullptr;
+    return readers_[name].size() == 1 ? it->second : nullptr;
+  }
+
+  const at::Tensor* constant(const std::string& name) const {
+    const auto it = network_.constants.find(name);
+    return it == network_.constants.end() ? nullptr : &it->second;
+  }
+
+  /// Takes `gone` out and lets `kept` write its output instead of its own.
+  void absorb(BoundNode& kept, BoundNode& gone) {
+    const std::string output = gone.node.outputs[0];
+    kept.node.outputs = {output};
+    writer_[output] = &kept;
+    gone.run = nullptr;
+  }
+
+  /// Takes `gone`, which passes its input `in` on, out of the graph.
+  void bypass(BoundNode& gone, const std::string& in) {
+    const std::string out = gone.node.outputs[0];
+    for (BoundNode* reader : readers_[out]) {
+      std::ranges::replace(reader->node.inputs, out, in);
+      readers_[in].insert(reader);
+    }
+    if (network_.output == out) network_.output = in;
+    if (network_.logits == out) network_.logits = in;
+    readers_[in].erase(&gone);
+    gone.run = nullptr;
+  }
+
+ private:
+  Network& network_;
+  std::unordered_map<std::string, BoundNode*> writer_;
+  std::unordered_map<std::string, std::set<BoundNode*>> readers_;
+};
+
+at::Tensor rounded(const at::Tensor& t) {
+  return t.to(at::kFloat).contiguous();
+}
+
+// Scales output channel c of a Conv, Gemm or MatMul by a[c] and adds b[c], in float64.
+void scale_layer(Network& network, BoundNode& layer, const at::Tensor& a, const at::Tensor& b) {
+  Node& node = layer.node;
+  const at::Tensor weight = network.constants.at(node.inputs[1]).to(at::kDouble);
+  const bool columns = node.op != "Conv" && node.i("transB", 0) == 0;
+  std::vector<int64_t> shape(static_cast<size_t>(weight.dim()), 1);
+  shape[columns ? 1 : 0] = a.numel();
+  const std::string base = node.outputs[0];
+  network.constants[base + "/weight"] = rounded(weight * a.view(shape));
+  at::Tensor bias = b;
+  if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
+    bias = network.constants.at(node.inputs[2]).to(at::kDouble).reshape({-1}) * a + b;
+  }
+  network.constants[base + "/bias"] = rounded(bias);
+  node.inputs = {node.inputs[0], base + "/weight", base + "/bias"};
+  if (node.op == "MatMul") {
+    node.op = "Gemm";
+    layer.run = gemm_function();
+  }
+}
+
+// A layer feeding `name` alone that scale_layer can change, or null.
+BoundNode* scalable(Links& links, const Recording& recording, const std::string& name,
+                    int64_t channels) {
+  for (const std::string_view op : {"Conv", "Gemm", "MatMul"}) {
+    BoundNode* layer = links.only_feeding(name, op);
+    if (!layer) continue;
+    const Node& node = layer->node;
+    const at::Tensor* weight = links.constant(node.inputs[1]);
+    if (!weight) return nullptr;
+    if (op == "Conv") return weight->size(0) == channels ? layer : nullptr;
+    if (weight->dim() != 2 || recording.tensors.at(node.inputs[0]).shape.size() != 2) return nullptr;
+    if (node.f("alpha", 1.f) != 1.f || node.f("beta", 1.f) != 1.f || node.i("transA", 0) != 0) {
+      return nullptr;
+    }
+    if (weight->size(node.i("transB", 0) != 0 ? 0 : 1) != channels) return nullptr;
+    const bool biased = node.inputs.size() > 2 && !node.inputs[2].empty();
+    const at::Tensor* bias = biased ? links.constant(node.inputs[2]) : nullptr;
+    return !biased || (bias && bias->numel() == channels) ? layer : nullptr;
+  }
+  return nullptr;
+}
+
+// Index of the one constant input of a two-operand node, or -1.
+int constant_operand(const Links& links, const Node& node) {
+  if (node.inputs.size() != 2) return -1;
+  const bool first = links.constant(node.inputs[0]), second = links.constant(node.inputs[1]);
+  return first == second ? -1 : (first ? 0 : 1);
+}
+
+void drop_idle(Network& network, const Recording& recording) {
+  Links links(network);
+  for (BoundNode& bound : network.nodes) {
+    const Node& node = bound.node;
+    if (node.op == "Identity" || node.op == "Dropout") {
+      links.bypass(bound, std::string(node.inputs[0]));
+    } else if (node.op == "Add" || node.op == "Sub") {
+      const int c = constant_operand(links, node);
+      if (c < 0 || (node.op == "Sub" && c == 0)) continue;
+      const std::string other = node.inputs[static_cast<size_t>(1 - c)];
+      const at::Tensor& value = *links.constant(node.inputs[static_cast<size_t>(c)]);
+      const bool same_shape = recording.tensors.at(other).shape ==
+                              recording.tensors.at(node.outputs[0]).shape;
+      if (same_shape && value.is_floating_point() && value.count_nonzero().item<int64_t>() == 0) {
+        links.bypass(bound, other);
+      }
+    }
+  }
+}
+
+void join_sign(Network& network, const Recording&) {
+  Links links(network);
+  for (BoundNode& bound : network.nodes) {
+    if (bound.node.op != "Sign") continue;
+    BoundNode* add = links.only_feeding(bound.node.inputs[0], "Add");
+    const int c = add ? constant_operand(links, add->node) : -1;
+    if (c < 0) continue;
+    const at::Tensor& value = *links.constant(add->node.inputs[static_cast<size_t>(c)]);
+    if (value.numel() != 1 || !(value.item<double>() > 0. && value.item<double>() < 1.)) continue;
+    BoundNode* sign = links.only_feeding(add->node.inputs[static_cast<size_t>(1 - c)], "Sign");
+    if (!sign) continue;
+    sign->node.op = "Step";
+    sign->run = step;
+    links.absorb(*sign, *add);
+    links.absorb(*sign, bound);
+  }
+}
+
+void fold_batch_normalization(Network& network, const Recording& recording) {
+  Links links(network);
+  for (BoundNode& bound : network.nodes) {
+    Node& node = bound.node;
+    if (node.op != "BatchNormalization") continue;
+    const auto parameter = [&](size_t i) {
+      return network.constants.at(node.inputs[i]).to(at::kDouble);
+    };
+    const at::Tensor a = parameter(1) / (parameter(4) + node.f("epsilon", 1e-5f)).sqrt();
+    const at::Tensor b = parameter(2) - parameter(3) * a;
+    if (BoundNode* layer = scalable(links, recording, node.inputs[0], a.numel())) {
+      scale_layer(network, *layer, a, b);
+      links.absorb(*layer, bound);
+      continue;
+    }
+    const std::string base = node.outputs[0];
+    network.constants[base + "/a"] = rounded(a);
+    network.constants[base + "/b"] = rounded(b);
+    node.op = "Affine";
+    node.inputs = {node.inputs[0], base + "/a", base + "/b"};
+    bound.run = affine;
+  }
+}
+
+// Mul and Add by a vector per unit after a fully connected layer.
+void fold_units(Network& network, const Recording& recording) {
+  Links links(network);
+  for (BoundNode& bound : network.nodes) {
+    const Node& node = bound.node;
+    if (!bound.run || (node.op != "Mul" && node.op != "Add")) continue;
+    const int c = constant_operand(links, node);
+    if (c < 0) continue;
+    const at::Tensor value =
+        links.constant(node.inputs[static_cast<size_t>(c)])->to(at::kDouble).contiguous();
+    const auto& shape = recording.tensors.at(node.outputs[0]).shape;
+    const bool per_unit = value.dim() >= 1 && value.dim() <= 2 && shape.size() == 2 &&
+                          value.numel() == shape[1] && value.size(-1) == shape[1];
+    if (!per_unit) continue;
+    const std::string& other = node.inputs[static_cast<size_t>(1 - c)];
+    BoundNode* layer = scalable(links, recording, other, shape[1]);
+    if (!layer || layer->node.op == "Conv") continue;
+    const at::Tensor flat = value.reshape({-1});
+    if (node.op == "Mul") {
+      scale_layer(network, *layer, flat, at::zeros_like(flat));
+    } else {
+      scale_layer(network, *layer, at::ones_like(flat), flat);
+    }
+    links.absorb(*layer, bound);
+  }
+}
+
+constexpr Pass kTable[] = {
+    {"drop-idle", "Takes out Identity, Dropout and additions of zero.", drop_idle},
+    {"join-sign", "Makes one step of Sign(Sign(x) + c).", join_sign},
+    {"fold-units", "Folds Mul and Add per unit into the MatMul or Gemm before.", fold_units},
+    {"fold-batch-normalization",
+     "Folds BatchNormalization into the layer before, or makes it one multiply-add.",
+     fold_batch_normalization},
+};
+
+}  // namespace
+
+std::span<const Pass> passes() {
+  return kTable;
+}
+
+void find_logits(Network& network, const Recording& recording) {
+  for (const BoundNode& bound : network.nodes) {
+    const Node& node = bound.node;
+    if (node.outputs[0] != network.output || node.op != "Softmax") continue;
+    const auto& shape = recording.tensors.at(network.output).shape;
+    const auto rank = static_cast<int64_t>(shape.size());
+    const int64_t axis = normal_axis(node.i("axis", network.opset < 13 ? 1 : -1), rank);
+    int64_t others = 1;
+    for (int64_t i = 0; i < rank; ++i) {
+      if (network.opset < 13 ? i < axis : i != axis) others *= shape[static_cast<size_t>(i)];
+    }
+    if (others == 1) network.logits = node.inputs[0];
+  }
+}
+
+Network lower(const Network& network, const Recording& recording) {
+  Network lowered = network;
+  for (const Pass& pass : passes()) pass.run(lowered, recording);
+  return lowered;
+}
+
+}  // namespace grapeshot::onnx

@@ -1,0 +1,302 @@
+#include "grapeshot/io/onnx/model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <unordered_set>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/core/rng.h"
+#include "grapeshot/io/file.h"
+#include "grapeshot/io/onnx/lower.h"
+
+namespace grapeshot::onnx {
+namespace {
+
+int64_t product(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// The nodes that `output` needs, each after the nodes that it reads.
+std::vector<const Node*> ordered_nodes(const Graph& graph, const std::string& output) {
+  std::unordered_map<std::string, const Node*> writer;
+  for (const Node& node : graph.nodes) {
+    for (const std::string& name : node.outputs) {
+      if (name.empty()) continue;
+      GRAPESHOT_CHECK(writer.emplace(name, &node).second, kParse, graph.path, ": node '", node.name,
+                      "' writes '", name, "', which another node writes too");
+    }
+  }
+  std::vector<const Node*> order;
+  enum class State { kOpen, kDone };
+  std::unordered_map<const Node*, State> state;
+  // An explicit stack, since a damaged file may nest as deep as it likes.
+  std::vector<std::pair<const Node*, size_t>> stack;
+  const auto visit = [&](const std::string& name, const Node* reader) {
+    if (name.empty() || graph.constants.contains(name) || name == graph.inputs[0].name) return;
+    const auto it = writer.find(name);
+    GRAPESHOT_CHECK(it != writer.end(), kParse, graph.path, ": ",
+                    reader ? str("node '", reader->name, "' reads '") : std::string("the output '"),
+                    name, "'", reader ? ", which nothing writes" : " is written by no node");
+    const auto known = state.find(it->second);
+    if (known == state.end()) {
+      state[it->second] = State::kOpen;
+      stack.emplace_back(it->second, 0);
+    } else {
+      GRAPESHOT_CHECK(known->second == State::kDone, kParse, graph.path, ": node '",
+                      it->second->name, "' depends on its own output");
+    }
+  };
+  visit(output, nullptr);
+  while (!stack.empty()) {
+    auto& [node, next] = stack.back();
+    if (next < node->inputs.size()) {
+      const Node* reader = node;
+      visit(reader->inputs[next++], reader);
+    } else {
+      state[node] = State::kDone;
+      order.push_back(node);
+      stack.pop_back();
+    }
+  }
+  return order;
+}
+
+Network bind(const Graph& graph) {
+  GRAPESHOT_CHECK(graph.inputs.size() == 1 && graph.outputs.size() == 1, kUnsupported, graph.path,
+                  ": the model has ", graph.inputs.size(), " inputs and ", graph.outputs.size(),
+                  " outputs; one of each can be tested");
+  const Port& input = graph.inputs[0];
+  GRAPESHOT_CHECK(input.float32, kUnsupported, graph.path, ": input '", input.name,
+                  "' is not float32");
+  GRAPESHOT_CHECK(input.has_shape, kUnsupported, graph.path, ": input '", input.name,
+                  "' has no shape");
+  Network network;
+  network.path = graph.path;
+  network.opset = graph.opset;
+  network.constants = graph.constants;
+  network.input = input.name;
+  network.output = graph.outputs[0].name;
+  for (const int64_t size : input.shape) network.input_shape.push_back(std::max<int64_t>(size, 1));
+  std::string missing;
+  std::unordered_set<std::string> named;
+  for (const Node* node : ordered_nodes(graph, network.output)) {
+    const Operator* op = find_operator(*node, graph.opset);
+    if (op) {
+      network.nodes.push_back({*node, op->run});
+    } else if (named.insert(node->domain + node->op).second) {
+      missing += str(missing.empty() ? "" : ", ", node->domain.empty() ? "" : node->domain + ".",
+                     node->op, " (node '", node->name, "')");
+    }
+  }
+  GRAPESHOT_CHECK(missing.empty(), kUnsupported, graph.path, ": ", named.size(),
+                  named.size() == 1 ? " operator is" : " operators are",
+                  " not supported at opset ", graph.opset, ": ", missing,
+                  "; `grapeshot list operators` shows what is");
+  return network;
+}
+
+// [N, shape...] of a tensor that may not depend on the input at all -> [N, K].
+at::Tensor flat_rows(const Value& v, int64_t n) {
+  if (v.rows) return v.t.reshape({n, product(v.shape().vec())});
+  return v.t.reshape({1, v.t.numel()}).expand({n, v.t.numel()});
+}
+
+bool close(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && at::allclose(a, b, 1e-4, 1e-4, true);
+}
+
+}  // namespace
+
+OnnxModel::OnnxModel(const Graph& graph) : name_(graph.path), network_(bind(graph)) {
+  const at::NoGradGuard no_grad;
+  std::vector<int64_t> shape = network_.input_shape;
+  inputs_ = product(shape);
+  shape.insert(shape.begin(), 2);
+  Rng rng(uint64_t{1});
+  recording_ = fold_constants(network_, at::rand(shape, rng.generator()));
+  GRAPESHOT_CHECK(recording_.tensors.contains(network_.output), kParse, graph.path,
+                  ": the output '", network_.output, "' is written by no node");
+  outputs_ = product(output_shape());
+  find_logits(network_, recording_);
+  for (const BoundNode& bound : network_.nodes) {
+    const std::string& op = bound.node.op;
+    has_surrogates_ |= op == "Sign" || op == "Round" || op == "Floor";
+  }
+  as_read_ = compile(network_);
+  lowered_ = compile(lower(network_, recording_));
+  find_taps();
+  check_rows();
+}
+
+const std::vector<int64_t>& OnnxModel::output_shape() const {
+  return recording_.tensors.at(network_.output).shape;
+}
+
+OnnxModel::Compiled OnnxModel::compile(const Network& network) {
+  Compiled compiled;
+  compiled.program = std::make_unique<Program>(network);
+  compiled.output = compiled.program->slot(network.output);
+  compiled.logits =
+      network.logits.empty() ? compiled.output : compiled.program->slot(network.logits);
+  return compiled;
+}
+
+at::Tensor OnnxModel::run_batch(const Compiled& compiled, const at::Tensor& x, Head head,
+                                Surrogate surrogate) const {
+  std::vector<int64_t> shape = network_.input_shape;
+  shape.insert(shape.begin(), x.size(0));
+  const int32_t slot = head == Head::kLogits ? compiled.logits : compiled.output;
+  const auto y = compiled.program->run(x.reshape(shape), {slot}, surrogate);
+  return flat_rows(y[0], x.size(0));
+}
+
+at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head head,
+                          Surrogate surrogate) const {
+  GRAPESHOT_CHECK(x.dim() == 2 && x.size(1) == inputs_, kInvalidArgument, name_,
+                  ": expects rows of ", inputs_, " inputs, got ", x.sizes());
+  if (fallback_.empty() || x.size(0) <= 1) return run_batch(compiled, x, head, surrogate);
+  std::vector<at::Tensor> rows;
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    rows.push_back(run_batch(compiled, x.slice(0, i, i + 1), head, surrogate));
+  }
+  return at::cat(rows);
+}
+
+// A batch must give what its rows give alone; where it does not (an operator that mixes rows in a
+// way we did not foresee), the model runs row by row instead. A first comparison in float32 is cheap;
+// only float64 tells a step function that rounding flipped from a row that leaked into another.
+void OnnxModel::check_rows() {
+  Rng rng(uint64_t{2});
+  for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const at::Tensor x = at::rand({2, inputs_}, rng.generator()).to(type);
+    bool agrees = true;
+    for (const Compiled* compiled : {&as_read_, &lowered_}) {
+      const at::Tensor both = run_batch(*compiled, x, Head::kOutputs, Surrogate::kLoose);
+      for (int64_t i = 0; i < 2; ++i) {
+        const at::Tensor alone =
+            run_batch(*compiled, x.slice(0, i, i + 1), Head::kOutputs, Surrogate::kLoose);
+        agrees = agrees && close(both.slice(0, i, i + 1), alone);
+      }
+    }
+    if (agrees) return;
+  }
+  fallback_ = "a batch of two rows does not give what the rows give one by one";
+}
+
+void OnnxModel::find_taps() {
+  std::unordered_map<std::string, std::vector<const Node*>> readers;
+  for (const BoundNode& bound : network_.nodes) {
+    for (const std::string& name : bound.node.inputs) readers[name].push_back(&bound.node);
+  }
+  const auto only_reader = [&](const std::string& name) -> const Node* {
+    const auto& all = readers[name];
+    return all.size() == 1 && name != network_.output ? all[0] : nullptr;
+  };
+  const auto rectifies = [](const Node* node) {
+    return node && (node->op == "Relu" || node->op == "LeakyRelu");
+  };
+  for (const BoundNode& bound : network_.nodes) {
+    const Node& node = bound.node;
+    Tap tap;
+    tap.name = node.outputs[0];
+    tap.rectifier = rectifies(&node);
+    if (node.op == "MatMul") {
+      // A linear layer's output includes its bias.
+      const Node* add = only_reader(tap.name);
+      if (add && add->op == "Add" &&
+          std::ranges::any_of(add->inputs,
+                              [&](const auto& in) { return network_.constants.contains(in); })) {
+        tap.name = add->outputs[0];
+      }
+    } else if (node.op != "Conv" && node.op != "Gemm" && !tap.rectifier) {
+      continue;
+    }
+    tap.redundant = !tap.rectifier && rectifies(only_reader(tap.name));
+    const auto& shape = recording_.tensors.at(tap.name).shape;
+    tap.neurons = shape.size() > 2 ? shape[0] * shape[1] : product(shape);
+    taps_.push_back(tap);
+    tap_slots_.push_back(as_read_.program->slot(tap.name));
+  }
+}
+
+at::Tensor OnnxModel::forward(const at::Tensor& x, Head head) const {
+  const at::NoGradGuard no_grad;
+  return run(lowered_, x, head, Surrogate::kLoose);
+}
+
+at::Tensor OnnxModel::forward_unlowered(const at::Tensor& x) const {
+  const at::NoGradGuard no_grad;
+  return run(as_read_, x, Head::kOutputs, Surrogate::kLoose);
+}
+
+Gradient OnnxModel::gradient(const at::Tensor& x, Head head, Surrogate surrogate,
+                             const Cotangent& cotangent) const {
+  const at::AutoGradMode grad(true);
+  const at::Tensor leaf = x.detach().requires_grad_(true);
+  const at::Tensor y = run(lowered_, leaf, head, surrogate);
+  Gradient out;
+  out.y = y.detach();
+  if (!y.requires_grad()) {
+    out.x = at::zeros_like(x);
+    return out;
+  }
+  const auto g = torch::autograd::grad({y}, {leaf}, {cotangent(out.y)}, /*retain_graph=*/false,
+                                       /*create_graph=*/false, /*allow_unused=*/true);
+  out.x = g[0].defined() ? g[0] : at::zeros_like(x);
+  return out;
+}
+
+Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t>& wanted) const {
+  const at::NoGradGuard no_grad;
+  Trace trace;
+  if (!fallback_.empty() && x.size(0) > 1) {
+    std::vector<Trace> rows;
+    for (int64_t i = 0; i < x.size(0); ++i) {
+      rows.push_back(this->trace(x.slice(0, i, i + 1), head, wanted));
+    }
+    const auto joined = [&](auto pick) {
+      std::vector<at::Tensor> parts;
+      for (const Trace& row : rows) parts.push_back(pick(row));
+      return at::cat(parts);
+    };
+    trace.y = joined([](const Trace& t) { return t.y; });
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      trace.activations.push_back(joined([&](const Trace& t) { return t.activations[k]; }));
+    }
+    return trace;
+  }
+  std::vector<int64_t> shape = network_.input_shape;
+  shape.insert(shape.begin(), x.size(0));
+  std::vector<int32_t> slots = {head == Head::kLogits ? as_read_.logits : as_read_.output};
+  for (const int64_t tap : wanted) slots.push_back(tap_slots_[static_cast<size_t>(tap)]);
+  const auto values = as_read_.program->run(x.reshape(shape), slots, Surrogate::kLoose);
+  trace.y = flat_rows(values[0], x.size(0));
+  for (size_t k = 1; k < values.size(); ++k) {
+    const at::Tensor& a = values[k].t;  // [N, B, C, space...] or [N, units...]
+    if (values[k].rank() > 2) {
+      trace.activations.push_back(a.abs().flatten(3).amax(3).flatten(1));
+    } else {
+      trace.activations.push_back(a.abs().flatten(1));
+    }
+  }
+  return trace;
+}
+
+at::Tensor OnnxModel::evaluate(const at::Tensor& x) const {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> rows;
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    rows.push_back(run_batch(as_read_, x.slice(0, i, i + 1), Head::kOutputs, Surrogate::kLoose));
+  }
+  return rows.empty() ? at::empty({0, outputs_}, x.options()) : at::cat(rows);
+}
+
+std::unique_ptr<OnnxModel> load_model(const std::string& path) {
+  return std::make_unique<OnnxModel>(parse_graph(read_file(path), path));
+}
+
+}  // namespace grapeshot::onnx

@@ -1,0 +1,77 @@
+// grapeshot/io/onnx/model.h: ONNX files as Models.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "grapeshot/core/model.h"
+#include "grapeshot/io/onnx/program.h"
+
+namespace grapeshot::onnx {
+
+class OnnxModel final : public Model {
+ public:
+  /// Checks `graph`, runs it once with two rows and once row by row, and lowers it.
+  /// Throws Error naming the file and the node: kUnsupported (all unsupported operators at once,
+  /// several inputs or outputs, an input that is not float32), kParse (dangling or cyclic graph),
+  /// kInvalidArgument (shapes that do not fit).
+  explicit OnnxModel(const Graph& graph);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] int64_t inputs() const override { return inputs_; }
+  [[nodiscard]] int64_t outputs() const override { return outputs_; }
+  [[nodiscard]] bool has_logits() const override { return !network_.logits.empty(); }
+  [[nodiscard]] bool has_surrogates() const override { return has_surrogates_; }
+  [[nodiscard]] int64_t macs() const override { return recording_.macs; }
+  [[nodiscard]] int64_t activation_values() const override { return recording_.activation_values; }
+  [[nodiscard]] const std::vector<Tap>& taps() const override { return taps_; }
+
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, Head head) const override;
+  [[nodiscard]] Gradient gradient(const at::Tensor& x, Head head, Surrogate surrogate,
+                                  const Cotangent& cotangent) const override;
+  [[nodiscard]] Trace trace(const at::Tensor& x, Head head,
+                            const std::vector<int64_t>& wanted) const override;
+  [[nodiscard]] at::Tensor evaluate(const at::Tensor& x) const override;
+
+  // What `doctor` and the tests want to know besides.
+
+  /// The input's shape without the row axis, symbolic dimensions taken as 1.
+  [[nodiscard]] const std::vector<int64_t>& input_shape() const { return network_.input_shape; }
+  [[nodiscard]] const std::vector<int64_t>& output_shape() const;
+  /// The graph as read, constants folded.
+  [[nodiscard]] const Network& network() const { return network_; }
+  /// Empty when a batch runs as one; else why the model runs row by row.
+  [[nodiscard]] const std::string& fallback() const { return fallback_; }
+  /// Several rows at once through the graph as read, in the dtype of x: what parity checks compare.
+  [[nodiscard]] at::Tensor forward_unlowered(const at::Tensor& x) const;
+
+ private:
+  struct Compiled {
+    std::unique_ptr<Program> program;
+    int32_t output = 0, logits = 0;
+  };
+
+  [[nodiscard]] static Compiled compile(const Network& network);
+  [[nodiscard]] at::Tensor run_batch(const Compiled& compiled, const at::Tensor& x, Head head,
+                                     Surrogate surrogate) const;
+  [[nodiscard]] at::Tensor run(const Compiled& compiled, const at::Tensor& x, Head head,
+                               Surrogate surrogate) const;
+  void check_rows();
+  void find_taps();
+
+  std::string name_;
+  int64_t inputs_ = 0, outputs_ = 0;
+  Network network_;
+  Recording recording_;
+  Compiled as_read_, lowered_;
+  std::vector<Tap> taps_;
+  std::vector<int32_t> tap_slots_;  ///< in as_read_
+  bool has_surrogates_ = false;
+  std::string fallback_;
+};
+
+/// Reads `path` or `path`.gz.
+[[nodiscard]] std::unique_ptr<OnnxModel> load_model(const std::string& path);
+
+}  // namespace grapeshot::onnx

@@ -1,0 +1,84 @@
+// grapeshot/io/onnx/program.h: nodes in order, with their constants, ready to run on a batch of rows.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "grapeshot/io/onnx/ops.h"
+
+namespace grapeshot::onnx {
+
+/// A node with the function that runs it: an ONNX operator or what a lowering pass put in its place.
+struct BoundNode {
+  Node node;
+  OperatorFn run = nullptr;
+};
+
+/// A network whose tensors are still connected by name.
+struct Network {
+  std::string path;  ///< for messages
+  int64_t opset = 0;
+  std::vector<BoundNode> nodes;  ///< in an order in which every input is there when it is read
+  std::unordered_map<std::string, at::Tensor> constants;
+  std::string input, output;
+  std::string logits;  ///< what a final softmax is applied to; empty when there is none
+  std::vector<int64_t> input_shape;
+};
+
+/// What one run with two rows tells about a tensor of the network.
+struct TensorInfo {
+  std::vector<int64_t> shape;  ///< without the row axis
+  bool rows = false;
+};
+
+struct Recording {
+  std::unordered_map<std::string, TensorInfo> tensors;
+  int64_t macs = 0;               ///< multiply-adds of one row
+  int64_t activation_values = 0;  ///< values computed for one row
+};
+
+/// Runs `network` on `x` ([N, input_shape...]), turns nodes that depend on no input into constants,
+/// and returns the shapes of all tensors. Throws Error naming the node that does not fit.
+[[nodiscard]] Recording fold_constants(Network& network, const at::Tensor& x);
+
+class Program {
+ public:
+  explicit Program(const Network& network);
+
+  /// The tensors named `wanted` ([N, shape...] each, constants as they are) for x [N, input_shape...],
+  /// float32 or float64. Stops as soon as the last of them is there. Thread-safe.
+  [[nodiscard]] std::vector<Value> run(const at::Tensor& x, const std::vector<int32_t>& wanted,
+                                       Surrogate surrogate) const;
+
+  /// The slot to ask `run` for; throws kInternal when no tensor has that name.
+  [[nodiscard]] int32_t slot(const std::string& tensor) const;
+
+ private:
+  struct Step {
+    BoundNode bound;
+    std::vector<int32_t> in, out;  ///< slots, -1 for an input that is left out
+    std::vector<int32_t> last;     ///< slots that no later step reads
+  };
+
+  [[nodiscard]] const std::vector<Value>& constants_for(at::ScalarType type) const;
+
+  std::string path_;
+  int64_t opset_;
+  int32_t input_ = 0;
+  std::vector<Step> steps_;
+  std::vector<int32_t> ready_after_;  ///< per slot the number of steps after which it is there
+  std::unordered_map<std::string, int32_t> slots_;
+  std::vector<Value> constants_;  ///< by slot, undefined where a step writes
+  struct Doubles {
+    std::once_flag made;
+    std::vector<Value> constants;
+  };
+  std::unique_ptr<Doubles> doubles_ = std::make_unique<Doubles>();
+};
+
+}  // namespace grapeshot::onnx

@@ -1,0 +1,22 @@
+// grapeshot/io/onnx/surrogate.h: step functions whose gradient is zero almost everywhere, with a
+// straight-through gradient (Bengio et al., 2013; Hubara et al., 2016) when one is asked for.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "grapeshot/core/model.h"
+
+namespace grapeshot::onnx {
+
+enum class StepKind {
+  kSign,     ///< -1, 0, 1
+  kStep,     ///< x >= 0 ? 1 : -1, what Sign(Sign(x) + c) computes for 0 < c < 1
+  kRound,    ///< half to even
+  kFloor,
+};
+
+/// The step function of `x`, element by element. Where history is recorded, the gradient passes
+/// straight through: everywhere (kLoose), or for kSign and kStep only where |x| <= mean |x| (kBounded).
+[[nodiscard]] at::Tensor step_function(const at::Tensor& x, StepKind kind, Surrogate surrogate);
+
+}  // namespace grapeshot::onnx

@@ -73,7 +73,7 @@ class Reader {
   }
 
   Formula run() {
-    while (peek().text.size()) command();
+    while (!peek().text.empty()) command();
     command_ = std::nullopt;
     if (!any_command_)
       fail(ErrorCode::kParse, 0,
@@ -243,7 +243,7 @@ class Reader {
   static Clauses nothing() { return {.atoms = {}, .ends = {0}}; }
 
   /// The clauses of (a and b).
-  Clauses product(const Clauses& a, Clauses b, size_t offset) const {
+  [[nodiscard]] Clauses product(const Clauses& a, Clauses b, size_t offset) const {
     if (a.size() == 1 && a.atoms.empty()) return b;
     if (b.size() == 1 && b.atoms.empty()) return a;
     check_size(a.size() * b.size(), a.size() * b.atoms.size() + b.size() * a.atoms.size(), offset);

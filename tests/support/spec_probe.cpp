@@ -54,9 +54,9 @@ std::string judge_all(const std::string& spec, const std::string& points) {
 template <class Work>
 void print_line(Work work) {
   try {
-    std::cout << work() << std::endl;
+    std::cout << work() << '\n' << std::flush;
   } catch (const grapeshot::Error& error) {
-    std::cout << "error: " << error.what() << std::endl;
+    std::cout << "error: " << error.what() << '\n' << std::flush;
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
+#include <string>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
@@ -75,7 +77,10 @@ void check_options(const LoopOptions& o) {
   check_choice(o.coverage, {"global", "best-input"}, "coverage");
   (void)find_scale(o.scale);
   (void)parse_mutations(o.mutations, o.weights);
-  if (o.criterion != "none") (void)find_criterion(o.criterion);
+  std::istringstream names(o.criterion + "," + o.criteria);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (!name.empty() && name != "none") (void)find_criterion(name);
+  }
 }
 
 }  // namespace grapeshot

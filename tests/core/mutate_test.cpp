@@ -1,0 +1,311 @@
+#include "grapeshot/core/mutate.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <doctest/doctest.h>
+
+#include "grapeshot/base/error.h"
+#include "tests/support/files.h"
+#include "tests/support/tensors.h"
+
+using namespace grapeshot;           // NOLINT(google-build-using-namespace)
+using namespace grapeshot::testing;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+constexpr int64_t kInputs = 6;
+
+// A batch with its boxes; every third coordinate cannot move (lo == hi).
+struct Setting {
+  explicit Setting(int64_t n, uint64_t seed = 5) : rng(seed) {
+    Rng boxes(uint64_t{17});
+    lo = at::rand({n, kInputs}, boxes.generator()) * 4. - 2.;
+    hi = lo + at::rand({n, kInputs}, boxes.generator()) * 3.;
+    if (n > 0) hi.slice(1, 0, kInputs, 3).copy_(lo.slice(1, 0, kInputs, 3));
+    x = lo + (hi - lo) * at::rand({n, kInputs}, boxes.generator());
+    x = at::clamp(x, lo, hi);
+    eta = (hi - lo) * 0.25;
+    reach = hi - lo;
+    stage = at::arange(n).to(at::kFloat);
+  }
+
+  Setting(const Setting&) = delete;  // the objective knows where it lives
+  Setting& operator=(const Setting&) = delete;
+
+  /// A wide box around x = 0, in which nothing is clipped.
+  void widen(double step) {
+    lo = at::full_like(x, -1000.);
+    hi = at::full_like(x, 1000.);
+    x = at::zeros_like(x);
+    eta = at::full_like(x, step);
+    reach = at::full_like(x, 1000.);
+  }
+
+  at::Tensor apply(const Mutation& mutation) {
+    MutationContext context{
+        lo, hi, eta, reach, stage, steps, mutation.gradient ? &objective : nullptr, rng, deadline};
+    return mutation.apply(x, context);
+  }
+
+  at::Tensor lo, hi, x, eta, reach, stage;
+  int64_t steps = 4, calls = 0;
+  Rng rng;
+  Deadline deadline{};
+  std::vector<at::Tensor> iterates;
+  // Its sign depends on the row and on nothing else.
+  std::function<at::Tensor(const at::Tensor&)> slope = [](const at::Tensor& at) {
+    return at.sin();
+  };
+  Objective objective = [this](const at::Tensor& at) {
+    ++calls;
+    iterates.push_back(at.clone());
+    return slope(at);
+  };
+};
+
+std::string known_names() {
+  std::string names;
+  for (const Mutation& each : mutations()) {
+    names += (names.empty() ? "" : ", ") + std::string(each.name);
+  }
+  return names;
+}
+
+double share(const std::vector<WeightedMutation>& all, std::string_view name) {
+  for (const WeightedMutation& each : all) {
+    if (each.mutation->name == name) return each.weight;
+  }
+  return 0.;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "mutations: the result has the batch's shape and lies in the box, frozen inputs included") {
+  for (const Mutation& mutation : mutations()) {
+    CAPTURE(mutation.name);
+    CHECK(!mutation.summary.empty());
+    for (const int64_t n : {1, 7, 200}) {
+      CAPTURE(n);
+      Setting s(n);
+      s.eta = s.eta * 8.;  // far beyond the box
+      const at::Tensor y = s.apply(mutation);
+      CHECK(y.sizes() == s.x.sizes());
+      CHECK((y.scalar_type() == at::kFloat));
+      CHECK(y.ge(s.lo).logical_and(y.le(s.hi)).all().item<bool>());
+      CHECK((n == 1 || !at::equal(y, s.x)));
+    }
+  }
+}
+
+TEST_CASE("mutations: no rows in, no rows out") {
+  for (const Mutation& mutation : mutations()) {
+    CAPTURE(mutation.name);
+    Setting s(0);
+    CHECK(s.apply(mutation).sizes() == at::IntArrayRef({0, kInputs}));
+  }
+}
+
+TEST_CASE("mutations: the same seed gives the same result, the batch itself stays as it was") {
+  for (const Mutation& mutation : mutations()) {
+    CAPTURE(mutation.name);
+    Setting one(20), again(20), other(20, 6);
+    for (Setting* each : {&one, &again, &other}) each->stage.zero_();
+    const at::Tensor before = one.x.clone();
+    const at::Tensor y = one.apply(mutation);
+    CHECK(at::equal(one.x, before));
+    CHECK(at::equal(y, again.apply(mutation)));
+    const bool uses_chance = mutation.name != "gradient";
+    CHECK(at::equal(y, other.apply(mutation)) == !uses_chance);
+  }
+}
+
+TEST_CASE("mutations: a row does not see the other rows") {
+  for (const Mutation& mutation : mutations()) {
+    CAPTURE(mutation.name);
+    Setting one(20), other(20);
+    for (at::Tensor* t : {&other.x, &other.lo, &other.hi}) {
+      *t = t->clone();
+      t->slice(0, 0, 10).add_(3.);
+    }
+    other.eta = other.eta.clone();
+    other.eta.slice(0, 0, 10).mul_(2.);
+    other.stage = other.stage.clone();
+    other.stage.slice(0, 0, 10).add_(1.);
+    const at::Tensor a = one.apply(mutation), b = other.apply(mutation);
+    CHECK(at::equal(a.slice(0, 10), b.slice(0, 10)));
+    CHECK(!at::equal(a.slice(0, 0, 10), b.slice(0, 0, 10)));
+  }
+}
+
+TEST_CASE("mutations: one step for the whole batch does as well as one per coordinate") {
+  for (const Mutation& mutation : mutations()) {
+    CAPTURE(mutation.name);
+    Setting one(9), all(9);
+    one.eta = at::full({1, 1}, 0.125);
+    one.reach = at::full({1, 1}, 1.25);
+    all.eta = at::full({9, kInputs}, 0.125);
+    all.reach = at::full({9, kInputs}, 1.25);
+    CHECK(at::equal(one.apply(mutation), all.apply(mutation)));
+  }
+}
+
+TEST_CASE("mutations: those with gradients take T of them, the others none") {
+  for (const Mutation& mutation : mutations()) {
+    CAPTURE(mutation.name);
+    for (const int64_t steps : {1, 4, 10}) {
+      Setting s(3);
+      s.steps = steps;
+      (void)s.apply(mutation);
+      CHECK(s.calls == (mutation.gradient ? steps : 0));
+      for (const at::Tensor& at : s.iterates) {
+        CHECK(at.ge(s.lo).logical_and(at.le(s.hi)).all().item<bool>());
+      }
+    }
+  }
+}
+
+TEST_CASE("mutations: an expired deadline ends a gradient mutation, still in its box") {
+  const std::atomic<bool> stop = true;
+  for (const Mutation& mutation : mutations()) {
+    CAPTURE(mutation.name);
+    Setting s(3);
+    s.deadline = Deadline(&stop);
+    const at::Tensor y = s.apply(mutation);
+    CHECK(s.calls == 0);
+    CHECK(y.ge(s.lo).logical_and(y.le(s.hi)).all().item<bool>());
+  }
+}
+
+TEST_CASE("gradient: T steps of 2 eta / T along the sign, Eq. 10; one step of 2 eta, Eq. 11") {
+  const at::Tensor sign = vector({1.f, -1.f, 0.f, 1.f, -1.f, 1.f});
+  for (const int64_t steps : {1, 2, 4, 8}) {
+    CAPTURE(steps);
+    Setting s(2);
+    s.widen(0.5);
+    s.steps = steps;
+    s.slope = [&](const at::Tensor&) { return (sign * 1e-6).expand({2, kInputs}); };
+    const at::Tensor y = s.apply(find_mutation("gradient"));
+    // 2 eta = 1, all steps are powers of two.
+    CHECK(at::equal(y, sign.expand({2, kInputs})));
+    for (int64_t t = 0; t < steps; ++t) {
+      const double way = static_cast<double>(t) / static_cast<double>(steps);
+      CHECK(at::equal(s.iterates[static_cast<size_t>(t)], sign.expand({2, kInputs}) * way));
+    }
+  }
+}
+
+TEST_CASE("gradient: the box bounds every step, x +- eta none") {
+  Setting s(1);
+  s.widen(0.5);
+  s.steps = 4;
+  s.hi = at::full({1, kInputs}, 0.375);
+  s.slope = [&](const at::Tensor& at) {  // up until the box ends, then down
+    return at::where(at.ge(0.375), -at::ones_like(at), at::ones_like(at));
+  };
+  // 0, .25, .375 (cut from .5), .125, .375 (cut again).
+  const at::Tensor y = s.apply(find_mutation("gradient"));
+  std::vector<float> path;
+  for (const at::Tensor& at : s.iterates)
+    path.push_back(at.select(0, 0).select(0, 0).item<float>());
+  CHECK(path == std::vector<float>{0.f, 0.25f, 0.375f, 0.125f});
+  CHECK(at::equal(y, at::full({1, kInputs}, 0.375)));
+  // Twice eta away from x: eta is no bound on the way.
+  Setting free(1);
+  free.widen(0.5);
+  free.slope = [](const at::Tensor& at) { return at::ones_like(at); };
+  CHECK(at::equal(free.apply(find_mutation("gradient")), at::ones({1, kInputs})));
+}
+
+TEST_CASE("boundary: half a step up or down, each as often as the other") {
+  Setting s(2000);
+  s.widen(0.25);
+  const at::Tensor y = s.apply(find_mutation("boundary"));
+  CHECK(y.abs().eq(0.125).all().item<bool>());
+  const double up = y.gt(0).to(at::kDouble).mean().item<double>();
+  CHECK(up == doctest::Approx(0.5).epsilon(0.04));  // 5 standard deviations of 12,000 coins
+  // Coordinates of a row are drawn one by one.
+  CHECK(y.gt(0).to(at::kFloat).mean(1).std().item<double>() ==
+        doctest::Approx(std::sqrt(0.25 / kInputs)).epsilon(0.1));
+}
+
+TEST_CASE("random: normal noise of half a step") {
+  Setting s(20000);
+  s.widen(0.5);
+  const at::Tensor z = s.apply(find_mutation("random")).to(at::kDouble) / 0.25;
+  CHECK(std::abs(z.mean().item<double>()) < 0.015);
+  CHECK(z.std().item<double>() == doctest::Approx(1.).epsilon(0.015));
+  CHECK(z.abs().le(1.).to(at::kDouble).mean().item<double>() ==
+        doctest::Approx(0.6827).epsilon(0.01));
+  CHECK(z.abs().gt(3.).to(at::kDouble).mean().item<double>() ==
+        doctest::Approx(0.0027).epsilon(0.3));
+}
+
+TEST_CASE("parse_mutations: the paper's set has the weights of its Table 2") {
+  const auto paper = parse_mutations("paper", "");
+  REQUIRE(paper.size() == 3);
+  CHECK(share(paper, "gradient") == 0.5);
+  CHECK(share(paper, "boundary") == 0.2);
+  CHECK(share(paper, "random") == 0.3);
+}
+
+TEST_CASE("parse_mutations: the default set is that of the table") {
+  const auto all = parse_mutations("default", "");
+  double sum = 0.;
+  for (const Mutation& each : mutations()) {
+    CHECK(share(all, each.name) == each.default_weight);
+    sum += each.default_weight;
+  }
+  CHECK(sum == doctest::Approx(1.));
+}
+
+TEST_CASE("parse_mutations: names weigh the same, weights override, 0 takes out") {
+  const auto two = parse_mutations("random,boundary", "");
+  REQUIRE(two.size() == 2);
+  CHECK(two[0].mutation->name == "boundary");  // in table order
+  CHECK(two[0].weight == two[1].weight);
+
+  const auto fewer = parse_mutations("paper", "gradient=0,random=.75");
+  REQUIRE(fewer.size() == 2);
+  CHECK(share(fewer, "boundary") == 0.2);
+  CHECK(share(fewer, "random") == 0.75);
+
+  const auto more = parse_mutations("random", "gradient=2");
+  REQUIRE(more.size() == 2);
+  CHECK(share(more, "gradient") == 2.);
+  CHECK(share(parse_mutations("random", "random=1e-3,"), "random") == 1e-3);
+}
+
+TEST_CASE("parse_mutations: unknown names list the known ones") {
+  for (const auto& [set, weights, name] : {std::tuple{"fgsm", "", "fgsm"},
+                                           {"gradient,Random", "", "Random"},
+                                           {"paper", "x=1", "x"},
+                                           {"paper", "=1", ""},
+                                           {"default,paper", "", "default"}}) {
+    CHECK(message_of(ErrorCode::kNotFound, [&] { (void)parse_mutations(set, weights); }) ==
+          "no mutation is called '" + std::string(name) + "'; known: " + known_names());
+  }
+}
+
+TEST_CASE("parse_mutations: a weight that is no number >= 0 is refused") {
+  for (const char* pair :
+       {"gradient", "gradient=", "gradient=-1", "gradient=x", "gradient=1x", "gradient=nan",
+        "gradient=inf", "gradient=1e999", "gradient= 1", "gradient==1"}) {
+    CHECK(message_of(ErrorCode::kInvalidArgument, [&] { (void)parse_mutations("paper", pair); }) ==
+          "--weights: '" + std::string(pair) +
+              "' is not of the form name=number with a number >= 0");
+  }
+}
+
+TEST_CASE("parse_mutations: a set with nothing in it is refused") {
+  for (const auto& [set, weights] :
+       {std::pair{"", ""}, {",", ""}, {"paper", "gradient=0,boundary=0,random=0"}}) {
+    CHECK(message_of(ErrorCode::kInvalidArgument, [&] { (void)parse_mutations(set, weights); }) ==
+          "no mutation has a weight above 0");
+  }
+}

@@ -75,20 +75,24 @@ LoopFlags::LoopFlags(CLI::App& app) : app_(app) {
 
 LoopOptions LoopFlags::resolve() const {
   LoopOptions options;
-  std::string mode = mode_;
+  bool timed_by_config = false;
   if (!config_.empty()) {
     const json config = read_config(config_);
+    timed_by_config = config.contains("seconds");
     // A mode in the file comes before the file's own options, one on the command line after them.
     if (config.contains("mode") && !config["mode"].get<std::string>().empty()) {
       apply_mode(options, config["mode"].get<std::string>());
     }
     apply_config(options, config, config_);
   }
-  if (!mode.empty()) apply_mode(options, mode);
+  if (!mode_.empty()) apply_mode(options, mode_);
   describe(options, [&](std::string_view name, auto& member, std::string_view) {
     const CLI::Option* option = app_.get_option("--" + std::string(name));
     if (option->count() > 0) option->results(member);
   });
+  // A budget of candidates alone is not cut short by the default number of seconds.
+  const bool timed = timed_by_config || app_.get_option("--seconds")->count() > 0;
+  if (options.candidates > 0 && !timed) options.seconds = 0.;
   check_options(options);
   if (options.threads == 0) {
     options.threads = std::max<int64_t>(1, std::thread::hardware_concurrency());

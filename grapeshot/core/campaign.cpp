@@ -41,6 +41,7 @@ struct Unit {
   std::unique_ptr<Shard> shard;
   uint64_t seed = 0;
   size_t caught_up = 0;  // of group.retired
+  int64_t corpus_size = 0;
   bool busy = false;
 };
 
@@ -96,7 +97,6 @@ class Campaign {
     for (std::thread& thread : threads) thread.join();
     if (failure_) std::rethrow_exception(failure_);
     std::unique_lock lock(mutex_);
-    for (const Unit& unit : units_) note_closest(unit);
     for (const Group& group : groups_) {
       const auto n = static_cast<int64_t>(group.instances.size());
       for (int64_t i = 0; i < n; ++i) result_of(group, i).candidates = group.candidates / n;
@@ -225,8 +225,8 @@ class Campaign {
       const Deadline own(options_.seconds_per_instance, outer_);
       instance_start_[group.first + i] = Clock::now();
       while (!own.expired() && !finished() && unit.shard->unbroken() > 0) step(unit, own, lock);
-      note_closest(unit);
       unit.shard.reset();  // its corpus is not needed any more
+      unit.corpus_size = 0;
     }
   }
 
@@ -252,6 +252,8 @@ class Campaign {
     totals_.cost += iteration.cost;
     group.cost += std::max<int64_t>(1, iteration.cost);
     group.candidates += iteration.candidates;
+    unit.corpus_size = unit.shard->corpus_size();
+    note_closest(unit);
     for (Finding& finding : confirmed) accept(group, finding);
   }
 
@@ -320,14 +322,15 @@ class Campaign {
     }
   }
 
+  // What the shard got closest to, for the instances without a finding.
   void note_closest(const Unit& unit) {
-    if (!unit.shard) return;
     const Group& group = groups_[unit.group];
+    const at::Tensor margins = unit.shard->best_margin();
+    const auto* margin = margins.const_data_ptr<float>();
     for (int64_t i = 0; i < static_cast<int64_t>(group.instances.size()); ++i) {
       InstanceResult& result = result_of(group, i);
-      const double margin = unit.shard->best_margin().select(0, i).item<float>();
-      if (result.findings > 0 || margin >= result.best_margin) continue;
-      result.best_margin = margin;
+      if (result.findings > 0 || margin[i] >= result.best_margin) continue;
+      result.best_margin = margin[i];
       result.closest = unit.shard->best_input().select(0, i).clone();
     }
   }
@@ -336,15 +339,11 @@ class Campaign {
     Progress p = totals_;
     p.seconds = seconds_since(start_);
     p.best_margin = kInfinity;
-    p.corpus_size = 0;
-    for (const Unit& unit : units_) {
-      if (!unit.shard || unit.busy) continue;
-      p.corpus_size += unit.shard->corpus_size();
-      for (const int64_t i : unit.shard->active()) {
-        p.best_margin = std::min<double>(p.best_margin,
-                                         unit.shard->best_margin().select(0, i).item<float>());
-      }
+    for (const InstanceResult& each : result_.instances) {
+      if (each.findings == 0) p.best_margin = std::min(p.best_margin, each.best_margin);
     }
+    p.corpus_size = 0;
+    for (const Unit& unit : units_) p.corpus_size += unit.corpus_size;
     for (Group& group : groups_) {
       const auto values = group.coverage->values();
       p.coverage.resize(values.size());

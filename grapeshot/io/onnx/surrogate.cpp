@@ -1,5 +1,8 @@
 #include "grapeshot/io/onnx/surrogate.h"
 
+#include <array>
+#include <cmath>
+
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -9,11 +12,57 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// Binarized nets spend more time in comparisons that go through bool tensors than in their small
+// convolutions, so the two steps that matter are single passes over memory. Both tensors of a pass
+// have the same strides without gaps, so that the order of the elements does not matter.
+bool is_plain(const at::Tensor& x) {
+  return x.device().is_cpu() && x.scalar_type() == at::kFloat && x.is_non_overlapping_and_dense();
+}
+
+at::Tensor step_of(const at::Tensor& x) {
+  if (!is_plain(x)) return at::ge(x, 0).to(x.scalar_type()).mul_(2).sub_(1);
+  at::Tensor out = at::empty_like(x);
+  const auto* in = x.const_data_ptr<float>();
+  auto* to = out.mutable_data_ptr<float>();
+  const int64_t n = x.numel();
+  for (int64_t i = 0; i < n; ++i) to[i] = in[i] >= 0.f ? 1.f : -1.f;  // NaN becomes -1
+  return out;
+}
+
+float mean_size(const at::Tensor& x) {
+  const int64_t n = x.numel();
+  if (n == 0) return 0.f;
+  if (!is_plain(x)) return x.abs().mean().item<float>();
+  constexpr int64_t kWidth = 16;  // independent sums, so that the compiler may use vectors
+  std::array<float, kWidth> sums{};
+  const auto* in = x.const_data_ptr<float>();
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+    for (int64_t k = 0; k < kWidth; ++k) sums[static_cast<size_t>(k)] += std::fabs(in[i + k]);
+  }
+  double total = 0.;
+  for (; i < n; ++i) total += std::fabs(in[i]);
+  for (const float sum : sums) total += sum;
+  return static_cast<float>(total / static_cast<double>(n));
+}
+
+at::Tensor where_bounded(const at::Tensor& gradient, const at::Tensor& x, float bound) {
+  if (!is_plain(x) || !is_plain(gradient) || gradient.strides() != x.strides()) {
+    return gradient.masked_fill(at::gt(x.abs(), bound), 0);
+  }
+  at::Tensor out = at::empty_like(x);
+  const auto* g = gradient.const_data_ptr<float>();
+  const auto* in = x.const_data_ptr<float>();
+  auto* to = out.mutable_data_ptr<float>();
+  const int64_t n = x.numel();
+  for (int64_t i = 0; i < n; ++i) to[i] = std::fabs(in[i]) <= bound ? g[i] : 0.f;
+  return out;
+}
+
 at::Tensor value_of(const at::Tensor& x, StepKind kind) {
   switch (kind) {
     case StepKind::kSign: return at::sign(x);
-    // (x >= 0) * 2 - 1, two cheap passes; NaN becomes -1.
-    case StepKind::kStep: return at::ge(x, 0).to(x.scalar_type()).mul_(2).sub_(1);
+    case StepKind::kStep: return step_of(x);
     case StepKind::kRound: return at::round(x);
     case StepKind::kFloor: return at::floor(x);
   }
@@ -24,16 +73,15 @@ class StraightThrough : public torch::autograd::Function<StraightThrough> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, int64_t kind,
                             bool bounded) {
-    if (bounded) {
-      const at::Tensor size = x.abs();
-      context->save_for_backward({at::le(size, size.mean())});
-    }
+    if (bounded) context->save_for_backward({x});
     return value_of(x, static_cast<StepKind>(kind));
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
-    return {saved.empty() ? gradients[0] : gradients[0] * saved[0], at::Tensor(), at::Tensor()};
+    at::Tensor g = gradients[0];
+    if (!saved.empty()) g = where_bounded(g, saved[0], mean_size(saved[0]));
+    return {g, at::Tensor(), at::Tensor()};
   }
 };
 

@@ -181,6 +181,29 @@ std::vector<double> to_row_major(const std::vector<double>& values,
   return out;
 }
 
+template <class T>
+void write_array(const std::string& path, std::string_view descr, std::span<const T> values,
+                 std::span<const int64_t> shape) {
+  const int64_t count = count_elements(shape, std::ssize(values));
+  GRAPESHOT_CHECK(count == std::ssize(values), kInvalidArgument, path, ": ", values.size(),
+                  " values do not fill the shape");
+  std::string header = str("{'descr': '", descr, "', 'fortran_order': False, 'shape': (");
+  for (const int64_t size : shape) header += str(size, ", ");
+  header += "), }";
+  constexpr size_t kPrefix = 10, kAlignment = 64;
+  header.append(kAlignment - 1 - (kPrefix + header.size()) % kAlignment, ' ');
+  header += '\n';
+
+  std::string bytes(kMagic);
+  bytes += '\x01';
+  bytes += '\x00';
+  bytes += static_cast<char>(header.size() & 255);
+  bytes += static_cast<char>(header.size() >> 8);
+  bytes += header;
+  bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  write_file(path, bytes);
+}
+
 }  // namespace
 
 NpyArray read_npy(const std::string& path) {
@@ -207,24 +230,12 @@ NpyArray read_npy(const std::string& path) {
 
 void write_npy(const std::string& path, std::span<const float> values,
                std::span<const int64_t> shape) {
-  const int64_t count = count_elements(shape, std::ssize(values));
-  GRAPESHOT_CHECK(count == std::ssize(values), kInvalidArgument, path, ": ", values.size(),
-                  " values do not fill the shape");
-  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (";
-  for (const int64_t size : shape) header += str(size, ", ");
-  header += "), }";
-  constexpr size_t kPrefix = 10, kAlignment = 64;
-  header.append(kAlignment - 1 - (kPrefix + header.size()) % kAlignment, ' ');
-  header += '\n';
+  write_array(path, "<f4", values, shape);
+}
 
-  std::string bytes(kMagic);
-  bytes += '\x01';
-  bytes += '\x00';
-  bytes += static_cast<char>(header.size() & 255);
-  bytes += static_cast<char>(header.size() >> 8);
-  bytes += header;
-  bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  write_file(path, bytes);
+void write_npy_float64(const std::string& path, std::span<const double> values,
+                       std::span<const int64_t> shape) {
+  write_array(path, "<f8", values, shape);
 }
 
 }  // namespace grapeshot

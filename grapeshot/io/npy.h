@@ -18,8 +18,10 @@ struct NpyArray {
 /// kParse "path: ..." for anything else or a damaged file, as read_file for the rest.
 [[nodiscard]] NpyArray read_npy(const std::string& path);
 
-/// Writes float32, atomically. `values` has product(shape) entries.
+/// Writes float32 (float64), atomically. `values` has product(shape) entries.
 void write_npy(const std::string& path, std::span<const float> values,
                std::span<const int64_t> shape);
+void write_npy_float64(const std::string& path, std::span<const double> values,
+                       std::span<const int64_t> shape);
 
 }  // namespace grapeshot

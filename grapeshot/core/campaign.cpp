@@ -290,7 +290,9 @@ class Campaign {
   void accept(Group& group, Finding& finding) {
     InstanceResult& result = result_.instances[static_cast<size_t>(finding.instance)];
     if (result.findings >= options_.per_instance) return;
-    if (!reported_.insert(hash_rows(finding.x.unsqueeze(0))).item<bool>()) return;
+    // One input may break several instances.
+    const at::Tensor key = hash_rows(finding.x.unsqueeze(0)) + finding.instance;
+    if (!reported_.insert(key).item<bool>()) return;
     const auto start = instance_start_.find(finding.instance);
     finding.seconds = seconds_since(start_);
     if (result.findings++ == 0) {

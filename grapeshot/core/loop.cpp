@@ -59,6 +59,7 @@ SharedCoverage::SharedCoverage(const Model& model, const LoopOptions& options) {
   coverage.tau = options.tau;
   coverage.strategy =
       options.coverage == "global" ? CoverageStrategy::kGlobal : CoverageStrategy::kBestInput;
+  drives_ = options.criterion != "none";
   const std::string all = options.criterion + "," + options.criteria;
   for (size_t begin = 0; begin < all.size();) {
     const size_t end = std::min(all.find(',', begin), all.size());
@@ -81,7 +82,7 @@ at::Tensor SharedCoverage::update(const std::vector<at::Tensor>& activations) {
   at::Tensor driving;
   for (const auto& criterion : criteria_) {
     const at::Tensor gain = criterion->update(activations);
-    if (!driving.defined()) driving = gain;
+    if (drives_ && !driving.defined()) driving = gain;
   }
   return driving;
 }
@@ -318,16 +319,23 @@ void Shard::note_best(const Batch& batch, const Judged& judged, Iteration& itera
   const auto* row = rows.const_data_ptr<int64_t>();
   const auto* of = instance.const_data_ptr<int64_t>();
   const auto* margin = judged.best_margin.const_data_ptr<float>();
-  std::vector<int64_t> count(static_cast<size_t>(specs_->instances()), 0);
+  int64_t violating = 0;
+  while (violating < rows.size(0) && margin[row[violating]] <= 0.f) ++violating;
+  const at::Tensor hashes =
+      violating > 0 ? hash_rows(judged.best_x.index_select(0, rows.slice(0, 0, violating)))
+                    : at::Tensor();
+  std::vector<int64_t> hits(static_cast<size_t>(specs_->instances()), 0);
   for (int64_t k = 0; k < rows.size(0); ++k) {
     const int64_t r = row[k], i = of[r];
     const at::Tensor x = judged.best_x.select(0, r);
-    if (count[static_cast<size_t>(i)]++ == 0 &&
-        margin[r] < best_margin_.select(0, i).item<float>()) {
+    if (margin[r] < best_margin_.select(0, i).item<float>()) {
       best_margin_.select(0, i).fill_(margin[r]);
       best_input_.select(0, i).copy_(x);
     }
-    if (margin[r] <= 0.f && count[static_cast<size_t>(i)] <= kHitsPerInstance) {
+    if (k < violating && hits[static_cast<size_t>(i)] < kHitsPerInstance) {
+      // Lineages meet in the same corners: an input is proposed once for each instance.
+      if (!proposed_.insert(hashes.slice(0, k, k + 1) + i).item<bool>()) continue;
+      ++hits[static_cast<size_t>(i)];
       const auto which = batch.mutation.select(0, r).item<int64_t>();
       iteration.hits.push_back({i, batch.seeds.region.select(0, r).item<int64_t>(), x.clone(),
                                 margin[r], iteration_, batch.row.select(0, r).item<int64_t>(),

@@ -34,7 +34,7 @@ class SharedCoverage {
 
   /// Indices of the model's taps to record, empty when nothing can be gained any more.
   [[nodiscard]] std::vector<int64_t> wanted();
-  /// The gain [N] of the driving criterion.
+  /// The gain [N] of the driving criterion, undefined when there is none.
   [[nodiscard]] at::Tensor update(const std::vector<at::Tensor>& activations);
   /// Name and value of every criterion, the driving one first.
   [[nodiscard]] std::vector<std::pair<std::string, double>> values();
@@ -44,6 +44,7 @@ class SharedCoverage {
   std::vector<int64_t> taps_;
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<Criterion>> criteria_;
+  bool drives_ = true;  ///< whether the first one drives, or all are only reported
 };
 
 /// An input that violates by the batched float32 evaluation; not yet confirmed.
@@ -122,7 +123,7 @@ class Shard {
   int64_t batch_, micro_, iteration_ = 0;
   Rng rng_;
   Corpus corpus_;
-  HashSet violations_;
+  HashSet violations_, proposed_;
   std::vector<int64_t> active_;  ///< instances that want findings, ascending
   at::Tensor is_active_;         ///< [I] bool
   at::Tensor best_margin_, best_input_;

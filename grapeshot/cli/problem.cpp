@@ -21,15 +21,6 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(resolve_file(path)).lexically_normal().string();
 }
 
-void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec) {
-  const auto check = [&](char variable, const char* kind, int64_t declared, int64_t expected) {
-    GRAPESHOT_CHECK(declared == expected, kInvalidArgument, spec, ": declares ", declared, " ",
-                    kind, "s (", variable, "_i), ", model.name(), " has ", expected);
-  };
-  check('X', "input", property.inputs, model.inputs());
-  check('Y', "output", property.outputs, model.outputs());
-}
-
 class Loader {
  public:
   size_t model(const std::string& path) {
@@ -110,6 +101,15 @@ class Loader {
 };
 
 }  // namespace
+
+void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec) {
+  const auto check = [&](char variable, const char* kind, int64_t declared, int64_t expected) {
+    GRAPESHOT_CHECK(declared == expected, kInvalidArgument, spec, ": declares ", declared, " ",
+                    kind, "s (", variable, "_i), ", model.name(), " has ", expected);
+  };
+  check('X', "input", property.inputs, model.inputs());
+  check('Y', "output", property.outputs, model.outputs());
+}
 
 std::vector<CampaignModel> Problem::campaign_models() const {
   std::vector<CampaignModel> out;

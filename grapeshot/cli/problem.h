@@ -47,6 +47,10 @@ struct ProblemFiles {
 /// specification whose numbers of variables are not the model's names both.
 [[nodiscard]] Problem load_problem(const ProblemFiles& files);
 
+/// Throws Error{kInvalidArgument} naming `spec` when it declares other numbers of inputs or outputs
+/// than `model` has.
+void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec);
+
 /// The bare property of top-1 robustness in the box x +- eps, rounded inwards.
 [[nodiscard]] Property top1_property(std::span<const double> x, double eps, int64_t label,
                                      int64_t outputs);

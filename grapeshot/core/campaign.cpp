@@ -194,6 +194,7 @@ class Campaign {
   void run_lane() {
     const FlushDenormals flush(true);
     const at::NoGradGuard no_grad;
+    at::set_num_threads(1);  // oneDNN asks the calling thread's setting
     try {
       std::unique_lock lock(mutex_);
       if (options_.seconds_per_instance > 0.) {

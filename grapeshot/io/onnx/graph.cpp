@@ -141,10 +141,11 @@ at::Tensor make_tensor(const TensorFields& t, const std::string& what) {
   const ElementType* type = element_type(t.type);
   GRAPESHOT_CHECK(type, kUnsupported, what, " has element type ", t.type,
                   "; float, double, int32, int64, uint8 and bool can be read");
-  int64_t count = 1;
+  int64_t count = 1, bytes = 8;  // torch computes strides even where a 0 empties the tensor
   for (const int64_t dim : t.dims) {
-    GRAPESHOT_CHECK(dim >= 0 && !__builtin_mul_overflow(count, dim, &count), kParse, what,
-                    " has an impossible dimension ", dim);
+    GRAPESHOT_CHECK(dim >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes),
+                    kParse, what, " has an impossible dimension ", dim);
+    count *= dim;
   }
   const auto copy = [&](const auto& values, at::ScalarType stored) {
     GRAPESHOT_CHECK(static_cast<uint64_t>(count) == values.size(), kParse, what, " has ",

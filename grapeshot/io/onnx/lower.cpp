@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/input_conv.h"
 #include "grapeshot/io/onnx/surrogate.h"
 
 namespace grapeshot::onnx {
@@ -229,6 +230,26 @@ void fold_units(Network& network, const Recording& recording) {
   }
 }
 
+// After the folding passes, which change weights.
+void block_input_convolutions(Network& network, const Recording&) {
+  for (BoundNode& bound : network.nodes) {
+    Node& node = bound.node;
+    if (node.op != "Conv") continue;
+    const auto weight = network.constants.find(node.inputs[1]);
+    if (weight == network.constants.end() || !suits_input_conv(node, weight->second)) continue;
+    const std::string base = node.outputs[0];
+    const at::Tensor blocked = blocked_gradient_weight(weight->second);
+    node.inputs.resize(3);
+    if (node.inputs[2].empty()) {
+      node.inputs[2] = base + "/bias";
+      network.constants[node.inputs[2]] = at::zeros({blocked.size(1)});
+    }
+    node.inputs.push_back(base + "/blocked");
+    network.constants[node.inputs[3]] = blocked;
+    bound.run = input_conv;
+  }
+}
+
 constexpr Pass kTable[] = {
     {"drop-idle", "Takes out Identity, Dropout and additions of zero.", drop_idle},
     {"join-sign", "Makes one step of Sign(Sign(x) + c).", join_sign},
@@ -236,6 +257,9 @@ constexpr Pass kTable[] = {
     {"fold-batch-normalization",
      "Folds BatchNormalization into the layer before, or makes it one multiply-add.",
      fold_batch_normalization},
+    {"block-input-convolutions",
+     "Gives convolutions of at most 4 channels a gradient that computes 2 x 2 pixels at once.",
+     block_input_convolutions},
 };
 
 }  // namespace

@@ -16,6 +16,9 @@
 namespace grapeshot::onnx {
 namespace {
 
+// Larger networks than this exist in damaged files only.
+constexpr int64_t kMostInputs = int64_t{1} << 28;
+
 int64_t product(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
@@ -80,12 +83,22 @@ Network bind(const Graph& graph) {
   network.constants = graph.constants;
   network.input = input.name;
   network.output = graph.outputs[0].name;
-  for (const int64_t size : input.shape) network.input_shape.push_back(std::max<int64_t>(size, 1));
+  int64_t inputs = 1;
+  for (const int64_t size : input.shape) {
+    network.input_shape.push_back(std::max<int64_t>(size, 1));
+    GRAPESHOT_CHECK(!__builtin_mul_overflow(inputs, network.input_shape.back(), &inputs) &&
+                        inputs <= kMostInputs,
+                    kUnsupported, graph.path, ": input '", input.name, "' has more than ",
+                    kMostInputs, " values");
+  }
   std::string missing;
   std::unordered_set<std::string> named;
   for (const Node* node : ordered_nodes(graph, network.output)) {
     const Operator* op = find_operator(*node, graph.opset);
     if (op) {
+      const auto there = std::ranges::find(node->inputs, "") - node->inputs.begin();
+      GRAPESHOT_CHECK(there >= op->inputs, kParse, graph.path, ": node '", node->name, "' (",
+                      node->op, ") has ", there, " inputs, it needs ", op->inputs);
       network.nodes.push_back({*node, op->run});
     } else if (named.insert(node->domain + node->op).second) {
       missing += str(missing.empty() ? "" : ", ", node->domain.empty() ? "" : node->domain + ".",

@@ -47,6 +47,7 @@ using OperatorFn = Values (*)(const Call& call);
 struct Operator {
   std::string_view name;     ///< ONNX op_type
   int64_t since;             ///< first opset whose definition is implemented
+  int64_t inputs;            ///< how many inputs, from the first on, must be there
   std::string_view summary;  ///< what is limited, or what it does
   OperatorFn run;
 };

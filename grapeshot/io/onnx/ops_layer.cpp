@@ -172,14 +172,14 @@ Values mat_mul(const Call& call) {
 }
 
 constexpr Operator kTable[] = {
-    {"AveragePool", 7, "Mean over windows; unequal padding only with count_include_pad.",
+    {"AveragePool", 7, 1, "Mean over windows; unequal padding only with count_include_pad.",
      average_pool},
-    {"BatchNormalization", 7, "With the stored statistics, as at inference.", batch_normalization},
-    {"Conv", 1, "1 to 3 spatial axes, groups, dilations, any padding; constant weights.", conv},
-    {"Gemm", 7, "alpha A B + beta C.", gemm},
-    {"GlobalAveragePool", 1, "Mean over all spatial axes.", global_average_pool},
-    {"MatMul", 1, "Matrix product of any ranks, broadcast.", mat_mul},
-    {"MaxPool", 1, "Maximum over windows; no Indices output.", max_pool},
+    {"BatchNormalization", 7, 5, "With the stored statistics, as at inference.", batch_normalization},
+    {"Conv", 1, 2, "1 to 3 spatial axes, groups, dilations, any padding; constant weights.", conv},
+    {"Gemm", 7, 2, "alpha A B + beta C.", gemm},
+    {"GlobalAveragePool", 1, 1, "Mean over all spatial axes.", global_average_pool},
+    {"MatMul", 1, 2, "Matrix product of any ranks, broadcast.", mat_mul},
+    {"MaxPool", 1, 1, "Maximum over windows; no Indices output.", max_pool},
 };
 
 }  // namespace

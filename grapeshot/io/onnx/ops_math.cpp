@@ -72,19 +72,19 @@ Values softmax(const Call& call) {
 }
 
 constexpr Operator kTable[] = {
-    {"Add", 7, "Sum, broadcast.", add},
-    {"Div", 7, "Quotient, broadcast; integers round towards zero.", div},
-    {"Floor", 1, "Largest integer not above; straight-through gradient.", step<StepKind::kFloor>},
-    {"LeakyRelu", 1, "x, or alpha x below 0.", leaky_relu},
-    {"Mul", 7, "Product, broadcast.", mul},
-    {"Relu", 1, "max(x, 0).", relu},
-    {"Round", 11, "Nearest integer, half to even; straight-through gradient.",
+    {"Add", 7, 2, "Sum, broadcast.", add},
+    {"Div", 7, 2, "Quotient, broadcast; integers round towards zero.", div},
+    {"Floor", 1, 1, "Largest integer not above; straight-through gradient.", step<StepKind::kFloor>},
+    {"LeakyRelu", 1, 1, "x, or alpha x below 0.", leaky_relu},
+    {"Mul", 7, 2, "Product, broadcast.", mul},
+    {"Relu", 1, 1, "max(x, 0).", relu},
+    {"Round", 11, 1, "Nearest integer, half to even; straight-through gradient.",
      step<StepKind::kRound>},
-    {"Sigmoid", 1, "1 / (1 + exp(-x)).", sigmoid},
-    {"Sign", 9, "-1, 0 or 1; straight-through gradient.", step<StepKind::kSign>},
-    {"Softmax", 1, "Softmax along an axis (from opset 13) or of the rest (before).", softmax},
-    {"Sub", 7, "Difference, broadcast.", sub},
-    {"Tanh", 1, "Hyperbolic tangent.", tanh},
+    {"Sigmoid", 1, 1, "1 / (1 + exp(-x)).", sigmoid},
+    {"Sign", 9, 1, "-1, 0 or 1; straight-through gradient.", step<StepKind::kSign>},
+    {"Softmax", 1, 1, "Softmax along an axis (from opset 13) or of the rest (before).", softmax},
+    {"Sub", 7, 2, "Difference, broadcast.", sub},
+    {"Tanh", 1, 1, "Hyperbolic tangent.", tanh},
 };
 
 }  // namespace

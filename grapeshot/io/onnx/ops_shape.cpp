@@ -19,7 +19,9 @@ int64_t product(at::IntArrayRef shape) {
 }
 
 Values constant(const Call& call) {
-  if (const Attribute* a = call.node.find("value")) return {Value{a->tensor, false}};
+  if (const Attribute* a = call.node.find("value"); a && a->tensor.defined()) {
+    return {Value{a->tensor, false}};
+  }
   if (const Attribute* a = call.node.find("value_float")) return {Value{at::tensor(a->f), false}};
   if (const Attribute* a = call.node.find("value_int")) return {Value{at::tensor(a->i), false}};
   if (const Attribute* a = call.node.find("value_floats")) {
@@ -71,7 +73,8 @@ Values reshape(const Call& call) {
     if (shape[i] < 0) {
       inferred = axis;
     } else {
-      known *= shape[i];
+      GRAPESHOT_CHECK(!__builtin_mul_overflow(known, shape[i], &known), kInvalidArgument,
+                      "the shape has an impossible entry ", shape[i]);
     }
   }
   const int64_t total = product(x.shape());
@@ -102,12 +105,12 @@ Values transpose(const Call& call) {
 }
 
 constexpr Operator kTable[] = {
-    {"Constant", 1, "A number or a tensor.", constant},
-    {"Dropout", 1, "Passes its input on, as at inference.", dropout},
-    {"Flatten", 1, "Two axes: the product before `axis` and the rest.", flatten},
-    {"Identity", 1, "Passes its input on.", identity},
-    {"Reshape", 5, "The same values in a constant shape.", reshape},
-    {"Transpose", 1, "The axes in another order.", transpose},
+    {"Constant", 1, 0, "A number or a tensor.", constant},
+    {"Dropout", 1, 1, "Passes its input on, as at inference.", dropout},
+    {"Flatten", 1, 1, "Two axes: the product before `axis` and the rest.", flatten},
+    {"Identity", 1, 1, "Passes its input on.", identity},
+    {"Reshape", 5, 2, "The same values in a constant shape.", reshape},
+    {"Transpose", 1, 1, "The axes in another order.", transpose},
 };
 
 }  // namespace

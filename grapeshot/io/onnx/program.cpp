@@ -55,6 +55,9 @@ Recording fold_constants(Network& network, const at::Tensor& x) {
   for (BoundNode& bound : network.nodes) {
     std::vector<Value> in;
     for (const std::string& name : bound.node.inputs) {
+      // Written by its node, but an output that the operator does not compute.
+      GRAPESHOT_CHECK(name.empty() || values.contains(name), kUnsupported, network.path, ": node '",
+                      bound.node.name, "' reads '", name, "', which is not computed");
       in.push_back(name.empty() ? Value{} : values.at(name));
     }
     const Values out = run_node(bound, network.opset, in, Surrogate::kLoose, network.path);

@@ -124,14 +124,16 @@ bool close(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-OnnxModel::OnnxModel(const Graph& graph) : name_(graph.path), network_(bind(graph)) {
+OnnxModel::OnnxModel(const Graph& graph) : OnnxModel(bind(graph)) {}
+
+OnnxModel::OnnxModel(Network network) : name_(network.path), network_(std::move(network)) {
   const at::NoGradGuard no_grad;
   std::vector<int64_t> shape = network_.input_shape;
   inputs_ = product(shape);
   shape.insert(shape.begin(), 2);
   Rng rng(uint64_t{1});
   recording_ = fold_constants(network_, at::rand(shape, rng.generator()));
-  GRAPESHOT_CHECK(recording_.tensors.contains(network_.output), kParse, graph.path,
+  GRAPESHOT_CHECK(recording_.tensors.contains(network_.output), kParse, name_,
                   ": the output '", network_.output, "' is written by no node");
   outputs_ = product(output_shape());
   find_logits(network_, recording_);

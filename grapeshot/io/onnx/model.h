@@ -17,6 +17,8 @@ class OnnxModel final : public Model {
   /// several inputs or outputs, an input that is not float32), kParse (dangling or cyclic graph),
   /// kInvalidArgument (shapes that do not fit).
   explicit OnnxModel(const Graph& graph);
+  /// The same for a network whose nodes have their functions already, constants not yet folded.
+  explicit OnnxModel(Network network);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] int64_t inputs() const override { return inputs_; }

@@ -272,9 +272,11 @@ class Examination {
     const at::Tensor right = (f.slice(0, 1, 1 + n) - f[0]) / kStep;
     const at::Tensor left = (f[0] - f.slice(0, 1 + n)) / kStep;
     const at::Tensor expected = gradient.index_select(0, index);
-    const double size =
-        std::max({1e-6, gradient.abs().max().item<double>(), right.abs().max().item<double>()});
-    const at::Tensor kink = (right - left).abs() > kKink * size;
+    const auto largest_of = [](const at::Tensor& t) {
+      return t.nan_to_num(0., 0., 0.).abs().max().item<double>();
+    };
+    const double size = std::max({1e-6, largest_of(gradient), largest_of(right)});
+    const at::Tensor kink = ((right - left).abs() <= kKink * size).logical_not();  // or no number
     const at::Tensor off = ((right + left) / 2 - expected).abs().div_(size).masked_fill_(kink, 0.);
     const auto kinks = kink.sum().item<int64_t>();
     total.kinks += kinks;

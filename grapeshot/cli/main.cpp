@@ -1,4 +1,5 @@
 // grapeshot/cli/main.cpp: the program: parses, runs a command, turns errors into exit statuses.
+#include <cctype>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -9,6 +10,7 @@
 #include <c10/util/Exception.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/base/table.h"
 #include "grapeshot/cli/commands.h"
 
 namespace {
@@ -28,12 +30,22 @@ int report(const Error& error, bool verbose) {
   return ours || system ? cli::kFailed : cli::kBadInput;
 }
 
+// One line for a command line that does not parse.
+std::string usage_message(const CLI::App* app, const CLI::Error& error) {
+  std::string what = error.what();
+  if (!what.empty()) what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
+  const auto parsed = app->get_subcommands();
+  const std::string command = parsed.empty() ? std::string() : parsed[0]->get_name() + " ";
+  return "grapeshot: " + what + "; see `grapeshot " + command + "--help`\n";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app("Grapeshot finds inputs that break neural networks.", "grapeshot");
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of all commands");
+  app.failure_message(usage_message);
   bool verbose = false;
   app.add_flag("--verbose", verbose, "Say where in grapeshot an error was thrown");
   std::vector<std::pair<CLI::App*, cli::Action>> actions;
@@ -44,9 +56,14 @@ int main(int argc, char** argv) {
     actions.emplace_back(sub, command.declare(*sub));
   }
   try {
+    if (argc > 1 && argv[1][0] != '-') {
+      (void)grapeshot::find_row(cli::commands(), argv[1], "command");
+    }
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? cli::kNothingFound : cli::kBadInput;
+  } catch (const Error& e) {
+    return report(e, verbose);
   }
   try {
     for (const auto& [sub, action] : actions) {

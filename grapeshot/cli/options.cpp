@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "grapeshot/base/error.h"
-#include "grapeshot/io/file.h"
+#include "grapeshot/cli/json_file.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -14,28 +14,29 @@ using nlohmann::json;
 
 // What a config file says, as an object of options.
 json read_config(const std::string& path) {
-  json config;
-  try {
-    config = json::parse(read_file(path));
-  } catch (const json::parse_error& e) {
-    throw Error(ErrorCode::kParse, str(path, ": not JSON: ", e.what()));
-  }
+  json config = read_json(path);
   if (config.is_object() && config.contains("options")) config = config["options"];  // a run.json
   GRAPESHOT_CHECK(config.is_object(), kParse, path, ": not a JSON object of options");
   return config;
 }
 
+// Whether `value` can be a T without loss; "batch" is text that is mostly a number.
+template <class T>
+bool fits(const json& value) {
+  if constexpr (std::is_same_v<T, bool>) return value.is_boolean();
+  if constexpr (std::is_same_v<T, std::string>) return value.is_string() || value.is_number();
+  if constexpr (std::is_floating_point_v<T>) return value.is_number();
+  if constexpr (std::is_unsigned_v<T>) return value.is_number_unsigned();
+  return value.is_number_integer();
+}
+
 template <class T>
 void assign(T& member, const json& value, const std::string& where) {
-  try {
-    // "batch" is text that is mostly a number.
-    if constexpr (std::is_same_v<T, std::string>) {
-      member = value.is_string() ? value.get<std::string>() : value.dump();
-    } else {
-      member = value.get<T>();
-    }
-  } catch (const json::exception&) {
-    throw Error(ErrorCode::kInvalidArgument, str(where, ": ", value.dump(), " does not fit"));
+  GRAPESHOT_CHECK(fits<T>(value), kInvalidArgument, where, ": ", value.dump(), " does not fit");
+  if constexpr (std::is_same_v<T, std::string>) {
+    member = value.is_string() ? value.get<std::string>() : value.dump();
+  } else {
+    member = value.get<T>();
   }
 }
 
@@ -68,7 +69,12 @@ LoopFlags::LoopFlags(CLI::App& app) : app_(app) {
     if constexpr (std::is_same_v<std::remove_reference_t<decltype(member)>, bool>) {
       app.add_flag(flag, member, std::string(help));
     } else {
-      app.add_option(flag, member, std::string(help))->capture_default_str();
+      CLI::Option* option = app.add_option(flag, member, std::string(help));
+      option->capture_default_str();
+      // Without this a negative number would wrap around.
+      if constexpr (std::is_unsigned_v<std::remove_reference_t<decltype(member)>>) {
+        option->check(CLI::NonNegativeNumber);
+      }
     }
   });
 }
@@ -80,9 +86,9 @@ LoopOptions LoopFlags::resolve() const {
     const json config = read_config(config_);
     timed_by_config = config.contains("seconds");
     // A mode in the file comes before the file's own options, one on the command line after them.
-    if (config.contains("mode") && !config["mode"].get<std::string>().empty()) {
-      apply_mode(options, config["mode"].get<std::string>());
-    }
+    std::string file_mode;
+    if (config.contains("mode")) assign(file_mode, config["mode"], config_ + ": mode");
+    if (!file_mode.empty()) apply_mode(options, file_mode);
     apply_config(options, config, config_);
   }
   if (!mode_.empty()) apply_mode(options, mode_);

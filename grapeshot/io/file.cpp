@@ -59,7 +59,7 @@ void for_each_chunk(const std::string& path, Take take) {
   struct stat status {};
   GRAPESHOT_CHECK(::fstat(file.get(), &status) == 0, kSystem, path, ": cannot be read (",
                   reason(errno), ")");
-  GRAPESHOT_CHECK(!S_ISDIR(status.st_mode), kSystem, path, ": is a folder, not a file");
+  GRAPESHOT_CHECK(!S_ISDIR(status.st_mode), kInvalidArgument, path, ": is a folder, not a file");
   const auto buffer = std::make_unique<std::array<char, size_t{1} << 18>>();
   while (true) {
     const ssize_t got = ::read(file.get(), buffer->data(), buffer->size());

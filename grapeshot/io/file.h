@@ -12,8 +12,8 @@ namespace grapeshot {
 [[nodiscard]] std::string resolve_file(const std::string& path);
 
 /// The bytes of resolve_file(path), unzipped when they are gzip (by magic, not by name).
-/// Throws kNotFound, kSystem (unreadable, a folder) or kParse (damaged gzip; unpacks to more than
-/// `limit` bytes), each naming the file.
+/// Throws kNotFound, kInvalidArgument (a folder), kSystem (unreadable) or kParse (damaged gzip;
+/// unpacks to more than `limit` bytes), each naming the file.
 [[nodiscard]] std::string read_file(const std::string& path, uint64_t limit = uint64_t{4} << 30);
 
 /// Writes `bytes` to `path` by way of a temporary file beside it and a rename, so that a reader

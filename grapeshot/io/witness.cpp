@@ -36,8 +36,8 @@ std::optional<double> parse_number(std::string_view text) {
   const auto digit = [&](size_t at) { return at < whole.size() && std::isdigit(whole[at]) != 0; };
   if (size_t dot = whole.find('.'); dot != std::string::npos) {
     const bool before = dot > 0 && digit(dot - 1), after = digit(dot + 1);
-    if (before && !after) whole.insert(dot + 1, "0");
-    if (!before && after) whole.insert(dot, "0");
+    if (before && !after) whole.insert(dot + 1, 1, '0');
+    if (!before && after) whole.insert(dot, 1, '0');
   }
   const std::optional<Decimal> value = parse_decimal(whole);
   return value ? std::optional(value->nearest) : std::nullopt;

@@ -90,7 +90,7 @@ TEST_CASE("read_file: no more than the limit is unpacked") {
 
 TEST_CASE("read_file: a folder is no file") {
   const TemporaryFolder folder;
-  CHECK(message_of(ErrorCode::kSystem, [&] { (void)read_file(folder.file("")); }) ==
+  CHECK(message_of(ErrorCode::kInvalidArgument, [&] { (void)read_file(folder.file("")); }) ==
         folder.file("") + ": is a folder, not a file");
 }
 

@@ -61,6 +61,14 @@ TEST_CASE("write_npy: what is written is read back, bit for bit") {
   CHECK_THROWS_AS(write_npy(folder.file("b.npy"), values, std::vector<int64_t>{5}), Error);
 }
 
+TEST_CASE("write_npy_float64: no bit is lost") {
+  const TemporaryFolder folder;
+  const std::vector<double> values{0.1, 1e-300, -1. / 3.};
+  grapeshot::write_npy_float64(folder.file("a.npy"), values, std::vector<int64_t>{3, 1});
+  CHECK(read_npy(folder.file("a.npy")).shape == std::vector<int64_t>{3, 1});
+  CHECK(read_npy(folder.file("a.npy")).values == values);
+}
+
 TEST_CASE("write_npy: a scalar and an array without elements") {
   const TemporaryFolder folder;
   write_npy(folder.file("a.npy"), std::vector{4.f}, {});

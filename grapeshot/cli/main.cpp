@@ -33,7 +33,11 @@ int report(const Error& error, bool verbose) {
 // One line for a command line that does not parse.
 std::string usage_message(const CLI::App* app, const CLI::Error& error) {
   std::string what = error.what();
-  if (!what.empty()) what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
+  // A sentence, but not the name of a positional such as SPEC.
+  const auto letter = [&](size_t i) { return static_cast<unsigned char>(what[i]); };
+  if (what.size() > 1 && std::isupper(letter(1)) == 0) {
+    what[0] = static_cast<char>(std::tolower(letter(0)));
+  }
   const auto parsed = app->get_subcommands();
   const std::string command = parsed.empty() ? std::string() : parsed[0]->get_name() + " ";
   return "grapeshot: " + what + "; see `grapeshot " + command + "--help`\n";

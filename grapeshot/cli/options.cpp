@@ -73,7 +73,9 @@ LoopFlags::LoopFlags(CLI::App& app) : app_(app) {
       option->capture_default_str();
       // Without this a negative number would wrap around.
       if constexpr (std::is_unsigned_v<std::remove_reference_t<decltype(member)>>) {
-        option->check(CLI::NonNegativeNumber);
+        option->check([](const std::string& text) {
+          return text.starts_with('-') ? "must be at least 0" : std::string();
+        });
       }
     }
   });

@@ -66,7 +66,9 @@ struct RunCommand {
                                      {"model", model},
                                      {"rows", x.size(0)},
                                      {"inputs", net->inputs()},
-                                     {"outputs", net->outputs()}};
+                                     {"outputs", net->outputs()},
+                                     {"runs_as_one_batch", net->fallback().empty()}};
+    if (!net->fallback().empty()) report["fallback"] = net->fallback();
     if (!out.empty()) {
       write_tensor(out, in_pieces(x, piece, net->outputs(),
                                   [&](const at::Tensor& part) { return outputs(*net, part); }));

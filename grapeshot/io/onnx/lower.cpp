@@ -129,7 +129,10 @@ BoundNode* scalable(Links& links, const Recording& recording, const std::string&
     if (weight->size(node.i("transB", 0) != 0 ? 0 : 1) != channels) return nullptr;
     const bool biased = node.inputs.size() > 2 && !node.inputs[2].empty();
     const at::Tensor* bias = biased ? links.constant(node.inputs[2]) : nullptr;
-    return !biased || (bias && bias->numel() == channels) ? layer : nullptr;
+    // A C of one value a row of A has as many values where A has as many rows as there are channels.
+    const bool per_channel =
+        bias && bias->dim() > 0 && bias->numel() == channels && bias->size(-1) == channels;
+    return !biased || per_channel ? layer : nullptr;
   }
   return nullptr;
 }
@@ -161,7 +164,7 @@ void drop_idle(Network& network, const Recording& recording) {
   }
 }
 
-void join_sign(Network& network, const Recording&) {
+void join_sign(Network& network, const Recording& recording) {
   Links links(network);
   for (BoundNode& bound : network.nodes) {
     if (bound.node.op != "Sign") continue;
@@ -171,7 +174,8 @@ void join_sign(Network& network, const Recording&) {
     const at::Tensor& value = *links.constant(add->node.inputs[static_cast<size_t>(c)]);
     if (value.numel() != 1 || !(value.item<double>() > 0. && value.item<double>() < 1.)) continue;
     BoundNode* sign = links.only_feeding(add->node.inputs[static_cast<size_t>(1 - c)], "Sign");
-    if (!sign) continue;
+    const auto shape = [&](const std::string& name) { return recording.tensors.at(name).shape; };
+    if (!sign || shape(sign->node.inputs[0]) != shape(bound.node.outputs[0])) continue;
     sign->node.op = "Step";
     sign->run = step;
     links.absorb(*sign, *add);

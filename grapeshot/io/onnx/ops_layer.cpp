@@ -26,6 +26,24 @@ struct Window {
     }
     return out;
   }
+
+  // Takes torch's part of the padding out and, with ceil_mode, adds what the last windows reach
+  // beyond it; as in ONNX and torch no window starts after the input and the padding before it.
+  // Returns torch's order.
+  std::vector<int64_t> take_padding(at::IntArrayRef spatial) {
+    std::vector<int64_t> padding = torch_padding();
+    for (size_t i = 0; ceil && i < kernel.size(); ++i) {
+      const int64_t reach = dilations[i] * (kernel[i] - 1) + 1;
+      const int64_t padded = spatial[i] + before[i] + after[i];
+      int64_t last = (padded - reach + strides[i] - 1) / strides[i] * strides[i];
+      if (last >= spatial[i] + before[i]) last -= strides[i];
+      padding[2 * (kernel.size() - 1 - i) + 1] += std::max<int64_t>(0, last + reach - padded);
+    }
+    ceil = false;
+    std::ranges::fill(before, 0);
+    std::ranges::fill(after, 0);
+    return padding;
+  }
 };
 
 Window read_window(const Call& call, at::IntArrayRef spatial, std::vector<int64_t> kernel) {
@@ -40,7 +58,9 @@ Window read_window(const Call& call, at::IntArrayRef spatial, std::vector<int64_
                       pads.size() == 2 * n,
                   kInvalidArgument, "kernel_shape, strides, dilations or pads do not fit ", n,
                   " spatial axes");
-  const auto positive = [](const auto& v) { return std::ranges::all_of(v, [](int64_t i) { return i > 0; }); };
+  const auto positive = [](const auto& v) {
+    return std::ranges::all_of(v, [](int64_t i) { return i > 0; });
+  };
   GRAPESHOT_CHECK(positive(w.kernel) && positive(w.strides) && positive(w.dilations),
                   kInvalidArgument, "kernel_shape, strides and dilations must be positive");
   w.ceil = call.node.i("ceil_mode", 0) != 0;
@@ -72,10 +92,8 @@ Values conv(const Call& call) {
   GRAPESHOT_CHECK(x.dim() >= 3 && weight.dim() == x.dim(), kInvalidArgument, "the input has ",
                   x.dim(), " axes, the weights ", weight.dim());
   Window w = read_window(call, x.sizes().slice(2), weight.sizes().slice(2).vec());
-  if (!w.symmetric()) {
-    x = at::constant_pad_nd(x, w.torch_padding());
-    std::ranges::fill(w.before, 0);
-  }
+  w.ceil = false;
+  if (!w.symmetric()) x = at::constant_pad_nd(x, w.take_padding(x.sizes().slice(2)));
   const at::Tensor bias = call.has(2) ? call.in[2].t : at::Tensor();
   const std::vector<int64_t> no_output_padding(w.kernel.size(), 0);
   at::Tensor y = at::convolution(x, weight, bias, w.strides, w.before, w.dilations, false,
@@ -84,45 +102,74 @@ Values conv(const Call& call) {
 }
 
 Values max_pool(const Call& call) {
-  GRAPESHOT_CHECK(call.node.outputs.size() < 2 || call.node.outputs[1].empty(), kUnsupported,
-                  "the Indices output is not supported");
   at::Tensor x = fold_rows(call.in[0]);
   Window w = read_window(call, x.sizes().slice(2), {});
   // torch wants padding of at most half a kernel, the same on both sides.
   bool pads_here = !w.symmetric();
   for (size_t i = 0; i < w.kernel.size(); ++i) pads_here |= w.before[i] > w.kernel[i] / 2;
   if (pads_here) {
-    x = at::constant_pad_nd(x, w.torch_padding(), -std::numeric_limits<double>::infinity());
-    std::ranges::fill(w.before, 0);
+    x = at::constant_pad_nd(x, w.take_padding(x.sizes().slice(2)),
+                            -std::numeric_limits<double>::infinity());
   }
   at::Tensor y;
   switch (w.kernel.size()) {
-    case 1: y = at::max_pool1d(x, w.kernel, w.strides, w.before, w.dilations, w.ceil); break;
-    case 2: y = at::max_pool2d(x, w.kernel, w.strides, w.before, w.dilations, w.ceil); break;
-    case 3: y = at::max_pool3d(x, w.kernel, w.strides, w.before, w.dilations, w.ceil); break;
-    default: throw Error(ErrorCode::kUnsupported, "pooling over more than three axes");
+    case 1:
+      y = at::max_pool1d(x, w.kernel, w.strides, w.before, w.dilations, w.ceil);
+      break;
+    case 2:
+      y = at::max_pool2d(x, w.kernel, w.strides, w.before, w.dilations, w.ceil);
+      break;
+    case 3:
+      y = at::max_pool3d(x, w.kernel, w.strides, w.before, w.dilations, w.ceil);
+      break;
+    default:
+      throw Error(ErrorCode::kUnsupported, "pooling over more than three axes");
   }
   return {unfold_rows(y, call.in[0])};
 }
 
+// Windows that torch's mean does not know: sums and counts, as convolutions with ones.
+at::Tensor mean_over(const at::Tensor& x, Window w, bool counts_padding) {
+  const at::IntArrayRef spatial = x.sizes().slice(2);
+  std::vector<int64_t> one_channel = {-1, 1}, kernel = {1, 1}, counted = {1, 1};
+  one_channel.insert(one_channel.end(), spatial.begin(), spatial.end());
+  kernel.insert(kernel.end(), w.kernel.begin(), w.kernel.end());
+  counted.insert(counted.end(), spatial.begin(), spatial.end());
+  const std::vector<int64_t> given = w.torch_padding(), whole = w.take_padding(spatial);
+  at::Tensor ones = at::ones(counted, x.options());
+  if (counts_padding) ones = at::constant_pad_nd(ones, given, 1);
+  std::vector<int64_t> rest = whole;
+  for (size_t i = 0; counts_padding && i < rest.size(); ++i) rest[i] -= given[i];
+  const auto sum = [&](const at::Tensor& t) {
+    const std::vector<int64_t> none(w.kernel.size(), 0);
+    return at::convolution(t, at::ones(kernel, x.options()), {}, w.strides, none, w.dilations,
+                           false, none, 1);
+  };
+  const at::Tensor count = sum(at::constant_pad_nd(ones, rest)).clamp_min(1);
+  const at::Tensor y = sum(at::constant_pad_nd(x.reshape(one_channel), whole)) / count;
+  std::vector<int64_t> shape = {x.size(0), x.size(1)};
+  shape.insert(shape.end(), y.sizes().begin() + 2, y.sizes().end());
+  return y.reshape(shape);
+}
+
 Values average_pool(const Call& call) {
-  at::Tensor x = fold_rows(call.in[0]);
-  Window w = read_window(call, x.sizes().slice(2), {});
+  const at::Tensor x = fold_rows(call.in[0]);
+  const Window w = read_window(call, x.sizes().slice(2), {});
+  GRAPESHOT_CHECK(w.kernel.size() <= 3, kUnsupported, "pooling over more than three axes");
   const bool counts_padding = call.node.i("count_include_pad", 0) != 0;
-  GRAPESHOT_CHECK(std::ranges::all_of(w.dilations, [](int64_t d) { return d == 1; }), kUnsupported,
-                  "dilations other than 1 are not supported");
-  if (!w.symmetric()) {
-    GRAPESHOT_CHECK(counts_padding && !w.ceil, kUnsupported,
-                    "unequal padding without count_include_pad is not supported");
-    x = at::constant_pad_nd(x, w.torch_padding());
-    std::ranges::fill(w.before, 0);
+  bool plain = w.symmetric();
+  for (size_t i = 0; i < w.kernel.size(); ++i) {
+    plain = plain && w.dilations[i] == 1 && w.before[i] <= w.kernel[i] / 2;
   }
   at::Tensor y;
-  switch (w.kernel.size()) {
-    case 1: y = at::avg_pool1d(x, w.kernel, w.strides, w.before, w.ceil, counts_padding); break;
-    case 2: y = at::avg_pool2d(x, w.kernel, w.strides, w.before, w.ceil, counts_padding); break;
-    case 3: y = at::avg_pool3d(x, w.kernel, w.strides, w.before, w.ceil, counts_padding); break;
-    default: throw Error(ErrorCode::kUnsupported, "pooling over more than three axes");
+  if (!plain) {
+    y = mean_over(x, w, counts_padding);
+  } else if (w.kernel.size() == 1) {
+    y = at::avg_pool1d(x, w.kernel, w.strides, w.before, w.ceil, counts_padding);
+  } else if (w.kernel.size() == 2) {
+    y = at::avg_pool2d(x, w.kernel, w.strides, w.before, w.ceil, counts_padding);
+  } else {
+    y = at::avg_pool3d(x, w.kernel, w.strides, w.before, w.ceil, counts_padding);
   }
   return {unfold_rows(y, call.in[0])};
 }
@@ -172,14 +219,14 @@ Values mat_mul(const Call& call) {
 }
 
 constexpr Operator kTable[] = {
-    {"AveragePool", 7, 1, "Mean over windows; unequal padding only with count_include_pad.",
-     average_pool},
-    {"BatchNormalization", 7, 5, "With the stored statistics, as at inference.", batch_normalization},
+    {"AveragePool", 7, 1, "Mean over windows.", average_pool},
+    {"BatchNormalization", 7, 5, "With the stored statistics, as at inference.",
+     batch_normalization},
     {"Conv", 1, 2, "1 to 3 spatial axes, groups, dilations, any padding; constant weights.", conv},
     {"Gemm", 7, 2, "alpha A B + beta C.", gemm},
     {"GlobalAveragePool", 1, 1, "Mean over all spatial axes.", global_average_pool},
     {"MatMul", 1, 2, "Matrix product of any ranks, broadcast.", mat_mul},
-    {"MaxPool", 1, 1, "Maximum over windows; no Indices output.", max_pool},
+    {"MaxPool", 1, 1, "Maximum over windows; Indices are not computed.", max_pool},
 };
 
 }  // namespace

@@ -258,7 +258,8 @@ class Examination {
   };
 
   void add_slopes(const at::Tensor& x, const at::Tensor& weight, Slopes& total) const {
-    constexpr double kStep = 1e-5, kKink = 1e-3;
+    // At a kink the gradient is one of the two slopes, half their difference from the central one.
+    constexpr double kStep = 1e-5, kKink = kTolerance;
     const at::Tensor gradient =
         net_.gradient(x, Head::kOutputs, Surrogate::kLoose,
                       [&](const at::Tensor& y) { return weight.unsqueeze(0).expand_as(y); })

@@ -30,10 +30,8 @@ MODELS = ["mlp", "cnn_bn", "bnn", "resnet"]
 def run(tmp_path_factory):
     """A run with findings on several models, and its summary."""
     out = tmp_path_factory.mktemp("cli") / "run"
-    summary = grapeshot_json(
-        "fuzz", "--instances", INSTANCES, "--candidates", 20000, "--threads", 1, "--quiet", "--out", out,
-        status=1,
-    )  # fmt: skip
+    flags = ["--candidates", 20000, "--threads", 1, "--quiet", "--out", out]
+    summary = grapeshot_json("fuzz", "--instances", INSTANCES, *flags, status=1)
     return out, summary
 
 
@@ -49,7 +47,7 @@ def commands():
     return [line.split()[0] for line in lines]
 
 
-# --- help, list, version ---------------------------------------------------------------------------
+# --- help, list, version --------------------------------------------------------------------------
 
 
 def test_every_command_has_help_with_examples():
@@ -87,7 +85,7 @@ def test_version_tells_about_the_machine():
     assert machine["grapeshot"] in text and machine["processor"] in text
 
 
-# --- run -------------------------------------------------------------------------------------------
+# --- run ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -135,9 +133,18 @@ def test_run_gives_gradients_that_finite_differences_confirm(tmp_path):
     x = np.random.default_rng(2).random((2, 64))
     np.save(tmp_path / "x.npy", x)
     grapeshot(
-        "run", MLP, "--data", "x.npy", "--gradient", "g.npy", "--output", 3, "--float64",
-        cwd=tmp_path, status=0,
-    )  # fmt: skip
+        "run",
+        MLP,
+        "--data",
+        "x.npy",
+        "--gradient",
+        "g.npy",
+        "--output",
+        3,
+        "--float64",
+        cwd=tmp_path,
+        status=0,
+    )
     gradient = np.load(tmp_path / "g.npy")
     assert gradient.shape == (2, 64) and gradient.dtype == np.float64
     steps = 1e-6 * np.eye(64)
@@ -152,7 +159,7 @@ def test_run_gives_gradients_that_finite_differences_confirm(tmp_path):
     assert np.isclose(slope, gradient, rtol=1e-4, atol=1e-4).mean() > 0.95  # the rest is at kinks
 
 
-# --- doctor ----------------------------------------------------------------------------------------
+# --- doctor ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -177,7 +184,7 @@ def test_doctor_examines_given_inputs(tmp_path):
     assert report["rows_with_nonfinite_outputs"] == 2
 
 
-# --- check -----------------------------------------------------------------------------------------
+# --- check ----------------------------------------------------------------------------------------
 
 
 def text_of(x, values=repr):
@@ -254,11 +261,23 @@ def test_check_tells_witnesses_from_tampered_ones(witnesses):
         assert first.startswith("holds: " if holds else "does not hold: "), file
         assert words in first, first
         assert done.stderr == "" and len(done.stdout.splitlines()) == 1
-        report = grapeshot_json("check", MLP, BREAKABLE, folder / file, status=0 if holds else 1)
-        assert report["holds"] == holds and report["why"] in first
-        if holds:
-            assert report["margin"] <= 0 and report["margin_float64"] <= 0
-            assert len(report["outputs"]) == 10 and report["region"] == 0
+
+
+def test_check_tells_programs_what_it_tells_people(witnesses):
+    folder, _ = witnesses
+    report = grapeshot_json("check", MLP, BREAKABLE, folder / "same.npy", status=0)
+    assert report["holds"] and report["clear"]
+    assert report["margin"] <= 0 and report["margin_float64"] <= 0
+    assert len(report["outputs"]) == 10 and report["region"] == 0
+    assert grapeshot("check", MLP, BREAKABLE, folder / "same.npy").stdout == (
+        f"holds: {report['why']}\n"
+    )
+    report = grapeshot_json("check", MLP, BREAKABLE, folder / "over.npy", status=1)
+    assert not report["holds"] and report["margin"] is None
+    outside = report["outside"]
+    assert outside["count"] == 1 and outside["value"] > outside["bound"]
+    report = grapeshot_json("check", MLP, BREAKABLE, folder / "fine.npy", status=1)
+    assert not report["holds"] and report["not_float32"] == 1
 
 
 @pytest.mark.shared
@@ -289,7 +308,7 @@ def test_check_notes_outputs_that_are_not_the_networks(witnesses, tmp_path):
     assert "note: the witness has 1 outputs, the network 10" in done.stdout
 
 
-# --- replay ----------------------------------------------------------------------------------------
+# --- replay ---------------------------------------------------------------------------------------
 
 
 def test_replay_confirms_every_finding_in_a_fresh_process(run):
@@ -368,21 +387,24 @@ def test_replay_notices_a_changed_input_or_margin(finding):
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    ("file", "content", "message"),
     [
-        (lambda f: (f / "finding.json").write_text('{"id": '), "finding.json:1:8: not JSON: the file ends too early"),
-        (lambda f: (f / "finding.json").write_text("{}"), "finding.json: lacks 'model'"),
-        (lambda f: (f / "finding.json").write_text('{"model": 1}'), "finding.json: 'model' is of the wrong type"),
-        (lambda f: (f / "input.npy").unlink(), "input.npy: no such file"),
-        (lambda f: (f / "input.npy").write_bytes(b"\x93NUMPY"), "input.npy: the file ends inside its header"),
+        ("finding.json", b'{"id": ', "finding.json:1:8: not JSON: the file ends too early"),
+        ("finding.json", b"{}", "finding.json: lacks 'model'"),
+        ("finding.json", b'{"model": 1}', "finding.json: 'model' is of the wrong type"),
+        ("input.npy", None, "input.npy: no such file"),
+        ("input.npy", b"\x93NUMPY", "input.npy: the file ends inside its header"),
     ],
-)  # fmt: skip
-def test_a_damaged_finding_is_bad_input(finding, damage, message, tmp_path):
+)
+def test_a_damaged_finding_is_bad_input(finding, file, content, message, tmp_path):
     folder, _ = finding
     runs = tmp_path / "run" / "findings"
     runs.mkdir(parents=True)
     damaged = folder.rename(runs / "0000-aa")
-    damage(damaged)
+    if content is None:
+        (damaged / file).unlink()
+    else:
+        (damaged / file).write_bytes(content)
     for path in (damaged, tmp_path / "run"):
         done = grapeshot("replay", path, status=2)
         assert done.stdout == "" and done.stderr == f"grapeshot: {damaged}/{message}\n"

@@ -1,4 +1,4 @@
-"""Every bad input: exit status 2, one sentence that begins with the user's place, nothing written."""
+"""Every bad input: exit status 2, a sentence that begins with the user's place, nothing written."""
 
 import gzip
 import random
@@ -142,8 +142,8 @@ MODELS = {
     "'second'), my.ops.Foo (node 'third'); `grapeshot list operators` shows what is",
     "dangling.onnx": "node 'sum' reads 'q', which nothing writes",
     "cycle.onnx": "node 'r' depends on its own output",
-    "misfit.onnx": "node 'mm' (MatMul, opset 13): mat1 and mat2 shapes cannot be multiplied (2x4 and "
-    "5x4)",
+    "misfit.onnx": "node 'mm' (MatMul, opset 13): mat1 and mat2 shapes cannot be multiplied "
+    "(2x4 and 5x4)",
     "two-inputs.onnx": "the model has 2 inputs and 1 outputs; one of each can be tested",
     "integers.onnx": "input 'x' is not float32",
     "huge.onnx": "input 'x' has more than 268435456 values",
@@ -152,7 +152,8 @@ MODELS = {
 }
 
 SPECS = {
-    "cut.vnnlib": ":94:17: the file ends inside the command that starts in line 94; it may be truncated",
+    "cut.vnnlib": ":94:17: the file ends inside the command that starts in line 94; it may be "
+    "truncated",
     "junk.vnnlib": ":1:2: ",
     "empty.vnnlib": ":1:1: the specification is empty; declare X_0..., Y_0... and assert what a "
     "violation is",
@@ -162,14 +163,14 @@ SPECS = {
     "fewer-x.vnnlib": f": declares 63 inputs (X_i), {NET} has 64",
     "fewer-y.vnnlib": f": declares 9 outputs (Y_i), {NET} has 10",
     "gap.vnnlib": ":66:16: X_64 leaves a gap: X_63 is not declared",
-    "crossed.vnnlib": ":220:9: the lower bound 5.0 of X_0 exceeds its upper bound 0.0; correct this "
-    "line or line 80",
+    "crossed.vnnlib": ":220:9: the lower bound 5.0 of X_0 exceeds its upper bound 0.0; "
+    "correct this line or line 80",
     "nan.vnnlib": ":220:17: 'nan' is no bound; write a finite decimal",
     "infinite.vnnlib": ":220:17: 'inf' is no bound; write a finite decimal",
-    "unbounded.vnnlib": ":8:16: X_5 has no upper bound in the disjunct of line 209; add (assert (<= "
-    "X_5 ...))",
-    "unclosed.vnnlib": ":221:1: the file ends inside the command that starts in line 220; it may be "
-    "truncated",
+    "unbounded.vnnlib": ":8:16: X_5 has no upper bound in the disjunct of line 209; add "
+    "(assert (<= X_5 ...))",
+    "unclosed.vnnlib": ":221:1: the file ends inside the command that starts in line 220; it "
+    "may be truncated",
     "folder": ": is a folder, not a file",
 }
 

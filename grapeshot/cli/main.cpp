@@ -4,6 +4,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
+#include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
 
 namespace {
@@ -19,8 +21,18 @@ using grapeshot::Error;
 using grapeshot::ErrorCode;
 namespace cli = grapeshot::cli;
 
+// A damaged file may have line breaks and worse in its names.
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (const char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte == 0x7f ? grapeshot::printable({&c, 1}) : std::string(1, c);
+  }
+  return out;
+}
+
 int report(const Error& error, bool verbose) {
-  std::cerr << "grapeshot: " << error.what() << "\n";
+  std::cerr << "grapeshot: " << one_line(error.what()) << "\n";
   if (verbose) {
     const auto& at = error.thrown_at();
     std::cerr << "  thrown at " << at.file_name() << ":" << at.line() << "\n";

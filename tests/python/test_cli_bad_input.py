@@ -60,6 +60,7 @@ def write_models(folder):
         "two-inputs.onnx": model([node("Add", ["x", "z"], ["y"])], inputs=("x", "z")),
         "integers.onnx": model([relu], element=onnx.TensorProto.INT64),
         "huge.onnx": model([relu], shape=(1 << 20, 1 << 20, 1 << 20)),
+        "newline.onnx": model([node("Erf", ["x"], ["y"], name="two\nlines")]),
         "missing-input.onnx": model([node("Add", ["x"], ["y"], name="sum")]),
     }
     for name, data in files.items():
@@ -147,6 +148,8 @@ MODELS = {
     "two-inputs.onnx": "the model has 2 inputs and 1 outputs; one of each can be tested",
     "integers.onnx": "input 'x' is not float32",
     "huge.onnx": "input 'x' has more than 268435456 values",
+    "newline.onnx": "1 operator is not supported at opset 13: Erf (node 'two\\x0alines'); "
+    "`grapeshot list operators` shows what is",
     "missing-input.onnx": "node 'sum' (Add) has 1 inputs, it needs 2",
     "folder": "is a folder, not a file",
 }

@@ -1,0 +1,228 @@
+"""Every operator against ONNX Runtime: a batch of rows against the rows one by one."""
+
+import concurrent.futures
+import json
+import os
+import sys
+
+import node_cases
+import numpy as np
+import onnx
+import pytest
+from conftest import ROOT
+from lowering_cases import LOWERED
+from onnx.reference import ReferenceEvaluator
+from operator_cases import CASES, Case, net, node, rows, w
+from program import needs_program
+
+sys.path.insert(0, str(ROOT / "tools"))
+import nets
+
+pytestmark = needs_program
+ALL = [case for cases in CASES.values() for case in cases]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("operators")
+
+
+def operators():
+    done = nets.grapeshot("list", "operators", "--json")
+    assert done.returncode == 0, done.stderr
+    return [row["name"] for row in json.loads(done.stdout)["operators"]]
+
+
+def reference(model, x):
+    """The outputs [N, K] of every row alone; from onnx itself where ONNX Runtime cannot run it."""
+    try:
+        return nets.Reference(model, x.shape[1:], fused=False)(x)
+    except Exception:
+        evaluator = ReferenceEvaluator(onnx.load_from_string(model))
+        name = evaluator.input_names[0]
+        return np.stack([np.asarray(evaluator.run(None, {name: row})[0]).reshape(-1) for row in x])
+
+
+def run_case(case, folder):
+    """What is wrong with the case, or None."""
+    path = folder / f"{abs(hash(case.name))}.onnx"
+    path.write_bytes(case.model)
+    try:
+        expected = reference(case.model, case.x)
+    except Exception as e:
+        return f"no reference runs it: {e}"
+    k = len(case.name) % expected.shape[1]
+    try:
+        done = nets.run(path, case.x, output=k)
+        off = nets.worst(done.y, expected)
+    except (nets.Refused, AssertionError) as e:
+        return str(e)
+    if off > 1:
+        return f"differs by {off:.3g} of what is allowed:\n{done.y}\nexpected:\n{expected}"
+    if case.affine:
+        flat = case.x.reshape(len(case.x), -1)
+        step = (done.gradient[:-1] * np.diff(flat, axis=0)).sum(1)
+        if not np.allclose(step, np.diff(expected[:, k]), rtol=1e-3, atol=1e-3):
+            return f"the gradient predicts {step}, it is {np.diff(expected[:, k])}"
+    return None
+
+
+@pytest.fixture(scope="session")
+def verdicts(request, folder):
+    """Of the selected cases, computed side by side: starting the program is most of the work."""
+    calls = (item.callspec.params for item in request.session.items if hasattr(item, "callspec"))
+    chosen = [p["case"] for p in calls if isinstance(p.get("case"), Case)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        results = pool.map(lambda case: run_case(case, folder), chosen)
+        return {case.name: result for case, result in zip(chosen, results, strict=True)}
+
+
+def test_every_operator_has_cases_and_every_case_an_operator():
+    assert {op: len(cases) for op, cases in CASES.items() if len(cases) < 2} == {}
+    assert set(operators()) == set(CASES)
+    assert len({case.name for case in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
+def test_operator(case, verdicts):
+    assert verdicts[case.name] is None
+
+
+# --- lowering ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LOWERED)
+def test_lowering_keeps_the_outputs(name, folder):
+    model, shape = LOWERED[name]
+    x = rows(shape)
+    path = folder / f"lowered-{abs(hash(name))}.onnx"
+    path.write_bytes(model)
+    expected = reference(model, x)
+    assert nets.worst(nets.run(path, x).y, expected) <= 1, "lowered"
+    assert nets.worst(nets.run(path, x, "--unlowered").y, expected) <= 1, "as read"
+
+
+# --- the onnx package's own cases --------------------------------------------------------------------
+
+
+def test_cases_of_the_onnx_package(folder):
+    cases, expected, reasons = node_cases.fitting(operators())
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        wrong = {
+            case.name: why
+            for case, why in zip(cases, pool.map(lambda c: run_case(c, folder), cases), strict=True)
+            if why
+        }
+    for case in cases:
+        first = reference(case.model, case.x[:1])[0]
+        assert np.allclose(first, expected[case.name], rtol=1e-3, atol=1e-4), case.name
+    print(f"{len(cases)} networks; cases left out: {dict(reasons)}")
+    assert wrong == {}
+    assert len(cases) >= 100
+    assert set(reasons) <= set(node_cases.REASONS)
+
+
+# --- what is refused ---------------------------------------------------------------------------------
+
+IMAGE = (1, 2, 5, 5)
+KERNEL = {"k": w(2, 2, 3, 3)}
+BN = dict(zip("sbmv", (w(2), w(2), w(2), w(2) ** 2), strict=True))
+REFUSED = {
+    "convolution with computed weights": (
+        net(
+            [node("Reshape", "x s", "k"), node("Conv", "x k")],
+            (1, 2, 2, 2),
+            {"s": np.array([1, 2, 2, 2])},
+        ),
+        "weights that depend on the input",
+    ),
+    "auto_pad of an unknown kind": (
+        net([node("Conv", "x k", auto_pad="SOME")], IMAGE, KERNEL),
+        "auto_pad is 'SOME'",
+    ),
+    "max pooling whose indices are read": (
+        net([node("MaxPool", "x", "a i", kernel_shape=[2, 2]), node("Reshape", "a i")], IMAGE),
+        "'i', which is not computed",
+    ),
+    "batch normalization in training": (
+        net([node("BatchNormalization", "x s b m v", training_mode=1)], IMAGE, BN, 15),
+        "training_mode",
+    ),
+    "batch normalization a place": (
+        net([node("BatchNormalization", "x s b m v", spatial=0)], IMAGE, BN, 8),
+        "spatial=0",
+    ),
+    "dropout in training": (
+        net([node("Dropout", "x r t")], (3,), {"r": np.float32(0.5), "t": np.array(True)}),
+        "training_mode",
+    ),
+    "dropout whose mask is read": (
+        net([node("Dropout", "x", "a m"), node("Mul", "a m")], (3,), opset=7),
+        "'m', which is not computed",
+    ),
+    "a constant text": (
+        net([node("Constant", "", "c", value_string="text"), node("Add", "x c")], (3,)),
+        "constants",
+    ),
+    "a shape that is computed": (
+        net([node("Reshape", "x x")], (3,)),
+        "depends on the network's input",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_done_is_refused_by_name(what, folder):
+    model, text = REFUSED[what]
+    path = folder / "refused.onnx"
+    path.write_bytes(model)
+    with pytest.raises(nets.Refused) as refused:
+        nets.run(path, w(2, 100))
+    message = str(refused.value)
+    assert refused.value.status == 2, message
+    assert "refused.onnx: node 'the_" in message and text in message
+    assert message.count("\n") == 0
+
+
+def test_unsupported_operators_are_all_named_at_once(folder):
+    nodes = [
+        node("Celu", "x", "a"),
+        node("Relu", "a", "b"),
+        node("Hardmax", "b", "c"),
+        node("Celu", "c"),
+    ]
+    nodes[2].domain = "com.example"
+    path = folder / "unknown.onnx"
+    path.write_bytes(net(nodes, (2, 3), opset=12))
+    with pytest.raises(nets.Refused) as refused:
+        nets.run(path, w(2, 6))
+    message = str(refused.value)
+    assert refused.value.status == 2
+    assert "2 operators are not supported at opset 12" in message
+    assert (
+        "Celu (node 'the_Celu')" in message
+        and "com.example.Hardmax (node 'the_Hardmax_2')" in message
+    )
+
+
+@pytest.mark.parametrize("op", ["Add", "Gemm", "BatchNormalization", "Reshape"])
+def test_an_operator_is_refused_below_the_opset_that_is_implemented(op, folder):
+    path = folder / f"old-{op}.onnx"
+    path.write_bytes(net([node(op, "x x")], (2, 3), opset=4))
+    with pytest.raises(
+        nets.Refused, match=rf"not supported at opset 4: {op} \(node 'the_{op}'\)"
+    ) as refused:
+        nets.run(path, w(2, 6))
+    assert refused.value.status == 2
+
+
+@pytest.mark.parametrize("op", CASES)
+def test_missing_inputs_are_an_error_not_a_crash(op, folder):
+    """A damaged file: the operator has no input, and only the input."""
+    np.save(folder / "x.npy", w(2, 32))
+    for inputs in ("", "x"):
+        path = folder / f"missing-{op}-{inputs}.onnx"
+        nodes = [node(op, inputs, "a"), node("Add", "a x")]
+        path.write_bytes(net(nodes, (1, 2, 4, 4), opset=13))
+        done = nets.grapeshot("run", path, "--data", folder / "x.npy", "--out", folder / "y.npy")
+        assert done.returncode in (0, 2), f"{inputs or 'no input'}: {done.returncode} {done.stderr}"

@@ -62,12 +62,10 @@ struct RunCommand {
                     ": ", net->name(), " has outputs 0 to ", net->outputs() - 1);
     const at::Tensor x = read_rows(data, *net).to(float64 ? at::kDouble : at::kFloat);
     const int64_t piece = micro_batch(*net);
-    nlohmann::ordered_json report = {{"command", "run"},
-                                     {"model", model},
-                                     {"rows", x.size(0)},
-                                     {"inputs", net->inputs()},
-                                     {"outputs", net->outputs()},
-                                     {"runs_as_one_batch", net->fallback().empty()}};
+    nlohmann::ordered_json report = {
+        {"command", "run"},          {"model", model},
+        {"rows", x.size(0)},         {"inputs", net->inputs()},
+        {"outputs", net->outputs()}, {"runs_as_one_batch", net->fallback().empty()}};
     if (!net->fallback().empty()) report["fallback"] = net->fallback();
     if (!out.empty()) {
       write_tensor(out, in_pieces(x, piece, net->outputs(),

@@ -8,10 +8,12 @@ constexpr Command kTable[] = {
      "  grapeshot fuzz net.onnx prop.vnnlib --seconds 10\n"
      "  grapeshot fuzz --instances benchmark/instances.csv --seconds 60 --out run\n"
      "  grapeshot fuzz net.onnx --data x.npy --labels y.npy --eps 0.03 --json\n"
-     "  grapeshot fuzz net.onnx prop.vnnlib --mode batch-ani --seed 7 --candidates 20000 --threads 1\n",
+     "  grapeshot fuzz net.onnx prop.vnnlib --mode batch-ani --seed 7 --candidates 20000 --threads "
+     "1\n",
      declare_fuzz},
     {"replay", "Confirms findings again, from their files.",
      "  grapeshot replay run                       # every finding of a run\n"
+     "  grapeshot replay run --quiet               # only what is not confirmed, and the count\n"
      "  grapeshot replay run/findings/0003-1a2b3c4d\n",
      declare_replay},
     {"check", "Tells whether a witness violates a specification, exactly.",
@@ -19,9 +21,14 @@ constexpr Command kTable[] = {
      "  grapeshot check net.onnx prop.vnnlib counterexample.txt\n",
      declare_check},
     {"run", "Runs a network on a batch of inputs.",
-     "  grapeshot run net.onnx --data x.npy --out y.npy\n", declare_run},
+     "  grapeshot run net.onnx --data x.npy --out y.npy\n"
+     "  grapeshot run net.onnx --data x.npy --out y.npy --float64      # by the graph as read\n"
+     "  grapeshot run net.onnx --data x.npy --gradient g.npy --output 3\n",
+     declare_run},
     {"doctor", "Explains a model: operators, shapes, batching, gradients.",
-     "  grapeshot doctor net.onnx\n  grapeshot doctor net.onnx --json\n", declare_doctor},
+     "  grapeshot doctor net.onnx\n"
+     "  grapeshot doctor net.onnx --data x.npy --json\n",
+     declare_doctor},
     {"list", "Lists a family: mutations, criteria, operators, ...",
      "  grapeshot list\n  grapeshot list mutations\n", declare_list},
     {"version", "Version, LibTorch, processor.", "  grapeshot version --json\n", declare_version},

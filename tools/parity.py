@@ -261,26 +261,27 @@ def compare(result, path, n):
     result.batch = batch.report.get("fallback", "")
     if result.batch:
         result.failures.append("row by row")
-    # A saturated softmax hides what differs before it.
     cut = without_softmax(model)
-    with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
-        if cut:
+    if cut:
+        # A saturated softmax hides what differs before it.
+        with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
             file.write(cut.SerializeToString())
             file.flush()
-        compare_outputs(result, *((file.name, cut) if cut else (path, model)), x, len(drawn))
-    if cut:
+            y = nets.run(file.name, x).y
+            logits = nets.Reference(cut.SerializeToString())
+            compare_outputs(result, file.name, cut, logits, x, y, logits(x), len(drawn))
         kept = [i for i in range(len(x)) if i not in result.excused]
         result.difference = max(result.difference, nets.worst(batch.y[kept], expected[kept]))
+    else:
+        compare_outputs(result, path, model, reference, x, batch.y, expected, len(drawn))
     if result.difference > 1:
         result.failures.append("outputs")
     if not STEPS & {node.op_type for node in model.graph.node}:
         check_gradient(result, path, drawn, batch.gradient[: len(drawn)], output, widths)
 
 
-def compare_outputs(result, path, model, x, drawn):
-    """Against ONNX Runtime and with the graph as read; from row `drawn` on, x is whole numbers."""
-    reference = nets.Reference(model.SerializeToString())
-    y, expected = nets.run(path, x).y, reference(x)
+def compare_outputs(result, path, model, reference, x, y, expected, drawn):
+    """y with ONNX Runtime's and the graph as read; from row `drawn` on, x is whole numbers."""
     result.excused = excused_rows(path, model, reference, x, y, expected)
     if any(i >= drawn for i in result.excused):
         result.failures.append("a whole-number row differs")

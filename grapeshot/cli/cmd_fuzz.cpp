@@ -179,6 +179,8 @@ struct FuzzCommand {
         std::cerr << "grapeshot: note: " << each.name << ": no float32 input lies in its box\n";
       }
     }
+    // From here on an interrupt ends with a complete run folder.
+    const std::atomic<bool>& stop = stop_on_interrupt();
     RunFolder folder(out.empty() ? default_run_path(problem.models[0].path) : out);
     ordered_json run;
     run["command"] = "fuzz";
@@ -187,7 +189,6 @@ struct FuzzCommand {
     run["machine"] = describe_machine();
     run.update(describe_files(problem));
     folder.write_json("run.json", run);
-    const std::atomic<bool>& stop = stop_on_interrupt();
     Reporter reporter(problem, folder, options.seed, common.quiet);
     const double start_up_s = process_age_s();
     const CampaignResult result = run_campaign(problem.campaign_models(), options, reporter, stop);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include <ATen/ATen.h>
@@ -83,13 +84,19 @@ class Campaign {
 
   CampaignResult run() {
     const int64_t lanes = options_.threads;
-    result_.lanes = lanes;
     at::set_num_threads(1);
     std::vector<std::thread> threads;
-    for (int64_t lane = 0; lane < lanes; ++lane) threads.emplace_back([this] { run_lane(); });
+    try {
+      for (int64_t lane = 0; lane < lanes; ++lane) threads.emplace_back([this] { run_lane(); });
+    } catch (const std::system_error&) {
+      // Fewer lanes do as well; none is a failure.
+      if (threads.empty()) throw;
+    }
+    const auto started = static_cast<int64_t>(threads.size());
+    result_.lanes = started;
     {
       std::unique_lock lock(mutex_);
-      while (lanes_done_ < lanes) {
+      while (lanes_done_ < started) {
         wake_.wait_for(lock, kTick);
         report(lock);
       }

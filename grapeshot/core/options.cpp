@@ -58,7 +58,7 @@ void check_options(const LoopOptions& o) {
   check_range(o.candidates >= 0, "candidates", "at least 0");
   check_range(o.seconds_per_instance >= 0., "seconds-per-instance", "at least 0");
   check_range(o.per_instance >= 1, "per-instance", "at least 1");
-  check_range(o.threads >= 0, "threads", "at least 0 (0: all cores)");
+  check_range(o.threads >= 0 && o.threads <= 1024, "threads", "from 0 (all cores) to 1024");
   check_range(o.memory_mib >= 1, "memory", "at least 1 MiB");
   check_range(o.scale_factor > 0. && o.scale_factor <= 1., "scale-factor", "in (0, 1]");
   check_range(o.eta > 0., "eta", "above 0");

@@ -42,7 +42,7 @@ template <class Options, class Visitor>
 void describe(Options& options, Visitor&& visit) {
   visit("seconds", options.seconds, "Stop after this many seconds");
   visit("candidates", options.candidates,
-        "Stop after this many candidates instead: the reproducible budget (0: no limit)");
+        "Stop with the batch that reaches this many candidates: the reproducible budget (0: none)");
   visit("seconds-per-instance", options.seconds_per_instance,
         "Give every instance this many seconds, one after another (0: all at once)");
   visit("per-instance", options.per_instance, "Findings kept before an instance retires");
@@ -51,7 +51,7 @@ void describe(Options& options, Visitor&& visit) {
   visit("threads", options.threads, "Lanes, one core each (0: all cores)");
   visit("batch", options.batch, "Rows of a batch, or auto");
   visit("memory", options.memory_mib, "MiB for the corpora of kept inputs");
-  visit("device", options.device, "cpu, or cuda where LibTorch has it");
+  visit("device", options.device, "Where networks run: cpu");
   visit("schedule", options.schedule,
         "fair: every unbroken instance gets its share; paper: by energy, with replacement");
   visit("mutations", options.mutations, "paper, default, or names joined by commas");

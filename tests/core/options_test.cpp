@@ -147,7 +147,9 @@ TEST_CASE("check_options: numbers out of range are named with the range") {
   CHECK(bad([](auto& o) { o.seconds_per_instance = -0.1; }) ==
         "--seconds-per-instance must be at least 0");
   CHECK(bad([](auto& o) { o.per_instance = 0; }) == "--per-instance must be at least 1");
-  CHECK(bad([](auto& o) { o.threads = -1; }) == "--threads must be at least 0 (0: all cores)");
+  CHECK(bad([](auto& o) { o.threads = -1; }) == "--threads must be from 0 (all cores) to 1024");
+  CHECK(bad([](auto& o) { o.threads = 100000; }) ==
+        "--threads must be from 0 (all cores) to 1024");
   CHECK(bad([](auto& o) { o.memory_mib = 0; }) == "--memory must be at least 1 MiB");
   for (const double s : {0., -0.1, 1.1, nan}) {
     CHECK(bad([&](auto& o) { o.scale_factor = s; }) == "--scale-factor must be in (0, 1]");

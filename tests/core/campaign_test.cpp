@@ -414,24 +414,6 @@ TEST_CASE("run_campaign: a property that does not fit its model is refused") {
   CHECK(model.forward_rows == 0);
 }
 
-TEST_CASE("run_campaign: several lanes share instances, models and the budget") {
-  FakeModel one = FakeModel::sum(kInputs), two = FakeModel::sum(kInputs);
-  one.add_tap();
-  std::vector<Property> first, second;
-  for (int64_t i = 0; i < 4; ++i) first.push_back(instance(i, i % 2 == 0 ? 2.5 : kImpossible));
-  for (int64_t i = 0; i < 3; ++i) second.push_back(instance(i, 2.5));
-  LoopOptions options = test_options(20000);
-  options.threads = 4;
-  const Outcome out = run({campaign_model(one, first), campaign_model(two, second)}, options);
-  CHECK(out.result.lanes == 4);
-  CHECK(out.result.totals.broken == 5);
-  CHECK(out.findings.size() == 5);
-  CHECK(out.result.totals.candidates >= 20000);
-  CHECK(out.result.totals.candidates < 20000 + 4 * 8 * 2);
-  CHECK(out.result.totals.candidates ==
-        one.forward_rows + one.trace_rows + two.forward_rows + two.trace_rows);
-}
-
 TEST_CASE("run_campaign: one input breaks every instance that it violates") {
   FakeModel model = FakeModel::sum(kInputs);
   // Only the upper corner is far enough, for both.

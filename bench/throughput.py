@@ -7,6 +7,7 @@ each; without it only grapeshot is measured, on the networks in examples/digits.
 
 import csv
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -69,6 +70,7 @@ def their_command(python, model, specs, seconds):
 
 
 def measure(who, command):
+    shutil.rmtree(common.RUNS / "throughput", ignore_errors=True)
     before = common.load()
     out, wall, used = common.execute(command, check=(0, 1))
     said = json.loads(out if who == OURS else out.strip().splitlines()[-1])

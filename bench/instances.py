@@ -1,7 +1,7 @@
 """What a minute finds: campaigns over whole benchmark families, by default and as in the paper.
 
 Every finding is checked by ../shared/tools/verify_witness.py, every broken instance against the
-known verdicts of expected.csv. Without ../shared: examples/digits, checked by `grapeshot replay`.
+known verdicts of expected.csv. Without ../shared: examples/digits, unchecked.
 """
 
 import csv

@@ -1,13 +1,17 @@
 """Outputs and input gradients of whole networks against ONNX Runtime: tools/parity.py on each."""
 
+import json
 import os
+import subprocess
 import sys
 
+import onnx
 import pytest
 from conftest import ROOT
 from program import needs_program
 
 sys.path.insert(0, str(ROOT / "tools"))
+import nets
 import parity
 
 pytestmark = needs_program
@@ -52,3 +56,39 @@ def test_networks_are_found():
     assert len(SHIPPED) == 4
     if SHARED:
         assert len(SHARED) >= 55
+
+
+def run_script(*arguments):
+    command = [sys.executable, ROOT / "tools" / "parity.py", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_the_script_prints_a_table_and_writes_json(tmp_path):
+    done = run_script(SHIPPED[0].parent / "mlp.onnx", "--json", tmp_path / "parity.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "digits/mlp" in done.stdout and "1 of 1 models agree" in done.stdout
+    (result,) = json.loads((tmp_path / "parity.json").read_text())
+    assert result["failures"] == [] and result["usable"] > 0
+
+
+def test_the_script_fails_on_a_network_that_cannot_be_run(tmp_path):
+    model = onnx.load(SHIPPED[0].parent / "mlp.onnx")
+    next(n for n in model.graph.node if n.op_type == "Relu").op_type = "Softsign"
+    onnx.save(model, tmp_path / "other.onnx")
+    done = run_script(tmp_path)
+    assert done.returncode == 1 and "Softsign" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_difference_is_a_failure(monkeypatch):
+    run = nets.run
+
+    def off(*arguments, **more):
+        done = run(*arguments, **more)
+        done.y = done.y + 3e-4 * (1 + abs(done.y))
+        if done.gradient is not None:
+            done.gradient = done.gradient * 1.01
+        return done
+
+    monkeypatch.setattr(nets, "run", off)
+    result = parity.check(SHIPPED[0].parent / "mlp.onnx", 16)
+    assert set(result.failures) == {"outputs", "lowering", "gradient"}

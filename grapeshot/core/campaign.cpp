@@ -83,7 +83,9 @@ class Campaign {
   }
 
   CampaignResult run() {
-    const int64_t lanes = options_.threads;
+    const int64_t lanes = options_.threads > 0
+                              ? options_.threads
+                              : std::max<int64_t>(1, std::thread::hardware_concurrency());
     at::set_num_threads(1);
     std::vector<std::thread> threads;
     try {

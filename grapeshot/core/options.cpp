@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <sstream>
 #include <string>
 
@@ -59,13 +60,16 @@ void check_options(const LoopOptions& o) {
   check_range(o.seconds_per_instance >= 0., "seconds-per-instance", "at least 0");
   check_range(o.per_instance >= 1, "per-instance", "at least 1");
   check_range(o.threads >= 0 && o.threads <= 1024, "threads", "from 0 (all cores) to 1024");
-  check_range(o.memory_mib >= 1, "memory", "at least 1 MiB");
+  check_range(o.memory_mib >= 1 && o.memory_mib <= (int64_t{1} << 24), "memory",
+              "from 1 to 16777216 MiB");
   check_range(o.scale_factor > 0. && o.scale_factor <= 1., "scale-factor", "in (0, 1]");
-  check_range(o.eta > 0., "eta", "above 0");
+  check_range(o.eta > 0. && std::isfinite(o.eta), "eta", "above 0");
   check_range(o.steps >= 1, "steps", "at least 1");
   check_range(o.tau >= 0., "tau", "at least 0");
-  check_range(o.alpha >= 0. && o.beta >= 0. && o.e_min >= 0., "alpha, --beta and --e-min",
-              "at least 0");
+  for (const double energy : {o.alpha, o.beta, o.e_min}) {
+    // float32 has to hold the sum of all kept inputs' energies.
+    check_range(energy >= 0. && energy <= 1e9, "alpha, --beta and --e-min", "from 0 to 1e9");
+  }
   int64_t batch = 0;
   const char* end = o.batch.data() + o.batch.size();
   const auto [last, failure] = std::from_chars(o.batch.data(), end, batch);

@@ -1,7 +1,9 @@
 // Campaigns on several lanes, and a shard made again from what a finding says.
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -79,6 +81,16 @@ TEST_CASE("run_campaign: lanes end together when everything is broken or told to
   CHECK(run_campaign({campaign_model(model, hard)}, options, collector, stop).interrupted);
 }
 
+TEST_CASE("run_campaign: 0 lanes are one a core") {
+  FakeModel model = FakeModel::sum(kInputs);
+  LoopOptions options = test_options(100);
+  options.threads = 0;
+  const std::vector<Property> properties = {instance(0, kImpossible)};
+  const CampaignResult result = run({campaign_model(model, properties)}, options).result;
+  CHECK(result.lanes == std::max(1U, std::thread::hardware_concurrency()));
+  CHECK(result.totals.candidates >= 100);
+}
+
 TEST_CASE("Finding: its seed and iteration make the shard find it again") {
   FakeModel model = FakeModel::sum(kInputs);
   const Property property = instance(0, 2.3);
@@ -93,14 +105,14 @@ TEST_CASE("Finding: its seed and iteration make the shard find it again") {
   const Property* const pointer = &property;
   const SpecTensors specs({&pointer, 1});
   SharedCoverage coverage(model, options);
-  Shard shard({&model,
-               &specs,
-               Head::kOutputs,
-               at::full({1, kInputs}, 0.5),
-               &coverage,
-               findings[0].shard_seed,
-               {0}},
-              options);
+  ShardSetup setup;
+  setup.model = &model;
+  setup.specs = &specs;
+  setup.originals = at::full({1, kInputs}, 0.5);
+  setup.coverage = &coverage;
+  setup.seed = findings[0].shard_seed;
+  setup.instances = {0};
+  Shard shard(setup, options);
   for (int64_t i = 0; i < findings[0].iteration; ++i) (void)shard.iterate(Deadline());
   const Iteration last = shard.iterate(Deadline());
   REQUIRE(!last.hits.empty());

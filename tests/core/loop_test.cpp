@@ -33,7 +33,12 @@ struct Bench {
 
   Shard shard(uint64_t seed = 1) {
     coverage.emplace(model, options);
-    ShardSetup setup{&model, &*specs, Head::kOutputs, originals, &*coverage, seed, {}};
+    ShardSetup setup;
+    setup.model = &model;
+    setup.specs = &*specs;
+    setup.originals = originals;
+    setup.coverage = &*coverage;
+    setup.seed = seed;
     for (int64_t i = 0; i < specs->instances(); ++i) setup.instances.push_back(i);
     return {setup, options};
   }

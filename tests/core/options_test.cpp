@@ -1,5 +1,6 @@
 #include "grapeshot/core/options.h"
 
+#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -148,18 +149,23 @@ TEST_CASE("check_options: numbers out of range are named with the range") {
         "--seconds-per-instance must be at least 0");
   CHECK(bad([](auto& o) { o.per_instance = 0; }) == "--per-instance must be at least 1");
   CHECK(bad([](auto& o) { o.threads = -1; }) == "--threads must be from 0 (all cores) to 1024");
-  CHECK(bad([](auto& o) { o.threads = 100000; }) ==
-        "--threads must be from 0 (all cores) to 1024");
-  CHECK(bad([](auto& o) { o.memory_mib = 0; }) == "--memory must be at least 1 MiB");
+  CHECK(bad([](auto& o) { o.threads = 100000; }) == "--threads must be from 0 (all cores) to 1024");
+  CHECK(bad([](auto& o) { o.memory_mib = 0; }) == "--memory must be from 1 to 16777216 MiB");
+  CHECK(bad([](auto& o) { o.memory_mib = int64_t{1} << 60; }) ==
+        "--memory must be from 1 to 16777216 MiB");
   for (const double s : {0., -0.1, 1.1, nan}) {
     CHECK(bad([&](auto& o) { o.scale_factor = s; }) == "--scale-factor must be in (0, 1]");
   }
   CHECK(bad([](auto& o) { o.eta = 0.; }) == "--eta must be above 0");
+  CHECK(bad([&](auto& o) { o.eta = std::numeric_limits<double>::infinity(); }) ==
+        "--eta must be above 0");
   CHECK(bad([](auto& o) { o.steps = 0; }) == "--steps must be at least 1");
   CHECK(bad([](auto& o) { o.tau = -1.; }) == "--tau must be at least 0");
   for (auto member : {&LoopOptions::alpha, &LoopOptions::beta, &LoopOptions::e_min}) {
-    CHECK(bad([&](auto& o) { o.*member = -1.; }) ==
-          "--alpha, --beta and --e-min must be at least 0");
+    for (const double energy : {-1., nan, 1.1e9}) {
+      CHECK(bad([&](auto& o) { o.*member = energy; }) ==
+            "--alpha, --beta and --e-min must be from 0 to 1e9");
+    }
   }
   for (const char* batch :
        {"0", "-3", "", "many", "12 ", "1.5", "16777217", "99999999999999999999"}) {

@@ -225,7 +225,7 @@ class Examination {
     }
     if (odd > 0) notes_.push_back("gradients are NaN or infinite in some rows");
     if (2 * zero > rows) {
-      notes_.push_back("most gradients are zero: try --weights flip=.5,random=.5");
+      notes_.push_back("most gradients are zero: try --mutations flip,random");
     }
   }
 

@@ -1,12 +1,12 @@
 // grapeshot/cli/cmd_fuzz.cpp: `grapeshot fuzz`.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
+
+#include <unistd.h>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
@@ -161,10 +161,13 @@ struct FuzzCommand {
     GRAPESHOT_CHECK(forms == 1, kInvalidArgument,
                     "fuzz needs one of: MODEL SPEC..., --instances FILE.csv, or MODEL --data X.npy "
                     "--eps E");
-    GRAPESHOT_CHECK(files.instances.empty() == !files.model.empty(), kInvalidArgument,
-                    files.instances.empty() ? "fuzz needs a MODEL"
-                                            : "--instances names its models itself");
-    GRAPESHOT_CHECK(!data || files.eps > 0., kInvalidArgument, "--data needs --eps above 0");
+    GRAPESHOT_CHECK(
+        files.instances.empty() == !files.model.empty(), kInvalidArgument,
+        files.instances.empty() ? "fuzz needs a MODEL" : "--instances names its models itself");
+    GRAPESHOT_CHECK(!data || (files.eps > 0. && std::isfinite(files.eps)), kInvalidArgument,
+                    "--data needs a finite --eps above 0");
+    GRAPESHOT_CHECK(data || (files.labels.empty() && files.eps == 0.), kInvalidArgument,
+                    "--labels and --eps go with --data");
   }
 
   int run() const {
@@ -188,6 +191,9 @@ struct FuzzCommand {
     run["mode"] = flags->mode();
     run["machine"] = describe_machine();
     run.update(describe_files(problem));
+    for (const ProblemModel& each : problem.models) {
+      run["micro_batch_rows"].push_back(micro_batch(*each.model));
+    }
     folder.write_json("run.json", run);
     Reporter reporter(problem, folder, options.seed, common.quiet);
     const double start_up_s = process_age_s();

@@ -5,7 +5,8 @@
 
 namespace grapeshot::cli {
 
-/// Installs the handlers once and returns the flag they set. A second signal ends the process at once.
+/// Installs the handlers once and returns the flag they set. A second signal ends the process at
+/// once.
 [[nodiscard]] const std::atomic<bool>& stop_on_interrupt();
 
 }  // namespace grapeshot::cli

@@ -1,15 +1,14 @@
 #include "grapeshot/cli/machine.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
 #include <ATen/ATen.h>
+#include <sys/resource.h>
 #include <torch/version.h>
+#include <unistd.h>
 
 #include "grapeshot/base/deadline.h"
 
@@ -41,8 +40,8 @@ nlohmann::ordered_json describe_machine() {
   out["features"] = features;
   out["cores"] = std::thread::hardware_concurrency();
   out["torch_kernels"] = at::get_cpu_capability();
-  out["devices"] = at::hasCUDA() ? nlohmann::ordered_json({"cpu", "cuda"})
-                                 : nlohmann::ordered_json({"cpu"});
+  out["devices"] =
+      at::hasCUDA() ? nlohmann::ordered_json({"cpu", "cuda"}) : nlohmann::ordered_json({"cpu"});
   return out;
 }
 

@@ -17,7 +17,8 @@ namespace grapeshot::cli {
 /// Largest resident memory so far.
 [[nodiscard]] double peak_rss_mib();
 
-/// Multiply-adds per second of one core in a large float32 matrix product, measured for about `seconds`.
+/// Multiply-adds per second of one core in a large float32 matrix product, measured for about
+/// `seconds`.
 [[nodiscard]] double measured_peak_macs(double seconds);
 
 }  // namespace grapeshot::cli

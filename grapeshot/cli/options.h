@@ -1,4 +1,5 @@
-// grapeshot/cli/options.h: options of core/options.h as command-line flags, and those of every command.
+// grapeshot/cli/options.h: options of core/options.h as command-line flags, and those of every
+// command.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ class LoopFlags {
  public:
   explicit LoopFlags(CLI::App& app);
 
-  /// Defaults, then --config, then --mode, then the flags: the later wins. Threads are resolved to a
-  /// number. Throws Error for a bad file or an option out of range.
+  /// Defaults, then --config, then --mode, then the flags: the later wins. Threads are resolved to
+  /// a number. Throws Error for a bad file or an option out of range.
   [[nodiscard]] LoopOptions resolve() const;
   [[nodiscard]] const std::string& mode() const { return mode_; }
 

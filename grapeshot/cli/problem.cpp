@@ -26,18 +26,23 @@ class Loader {
   size_t model(const std::string& path) {
     const auto known = index_.find(path);
     if (known != index_.end()) return known->second;
-    problem_.models.push_back({path, onnx::load_model(path)});
+    problem_.models.push_back({path, sha256_file(path), onnx::load_model(path)});
     return index_[path] = problem_.models.size() - 1;
   }
 
   void add_spec(const std::string& model_path, const std::string& spec_path) {
     ProblemInstance instance;
     instance.spec = spec_path;
+    instance.sha256 = sha256_file(spec_path);
     instance.name = std::filesystem::path(spec_path).filename().string();
     // The specification first: it is cheaper, and more often wrong.
     instance.property = read_vnnlib(spec_path);
     instance.model = model(model_path);
     check_fits(*problem_.models[instance.model].model, instance.property, spec_path);
+    // A box without a float32 input cannot be searched; an instance of nothing else is left alone.
+    auto& regions = instance.property.regions;
+    const auto empty = [](const Region& region) { return region.box.empty; };
+    if (!std::ranges::all_of(regions, empty)) std::erase_if(regions, empty);
     problem_.instances.push_back(std::move(instance));
   }
 
@@ -50,8 +55,12 @@ class Loader {
     GRAPESHOT_CHECK(n > 0 && size == n * net.inputs(), kInvalidArgument, files.data, ": ", size,
                     " values in ", n, " rows; ", net.name(), " has ", net.inputs(),
                     " inputs a row");
-    GRAPESHOT_CHECK(std::ranges::all_of(x.values, [](double v) { return std::isfinite(v); }),
-                    kInvalidArgument, files.data, ": holds NaN or infinite values");
+    GRAPESHOT_CHECK(std::ranges::all_of(
+                        x.values, [](double v) { return std::isfinite(static_cast<float>(v)); }),
+                    kInvalidArgument, files.data,
+                    ": holds NaN, infinite or larger values than float32");
+    GRAPESHOT_CHECK(net.outputs() >= 2, kInvalidArgument, net.name(),
+                    ": has one output; the label of --data needs at least two to compare");
     const std::vector<int64_t> labels = read_labels(files.labels, n, net.outputs());
     for (int64_t i = 0; i < n; ++i) {
       const std::span<const double> row(x.values.data() + i * net.inputs(),

@@ -14,15 +14,17 @@
 namespace grapeshot::cli {
 
 struct ProblemInstance {
-  size_t model = 0;      ///< index into Problem::models
-  std::string spec;      ///< absolute path of its VNN-LIB file, empty when it comes from --data
-  std::string name;      ///< for people: "prop_1.vnnlib", "x.npy[12]"
+  size_t model = 0;    ///< index into Problem::models
+  std::string spec;    ///< absolute path of its VNN-LIB file, empty when it comes from --data
+  std::string sha256;  ///< of that file
+  std::string name;    ///< for people: "prop_1.vnnlib", "x.npy[12]"
   Property property;
-  at::Tensor original;   ///< [D], undefined for a VNN-LIB file
+  at::Tensor original;  ///< [D], undefined for a VNN-LIB file
 };
 
 struct ProblemModel {
-  std::string path;  ///< absolute, as found (perhaps .gz)
+  std::string path;    ///< absolute, as found (perhaps .gz)
+  std::string sha256;  ///< of the file
   std::unique_ptr<onnx::OnnxModel> model;
 };
 

@@ -32,9 +32,16 @@ void save_npy(const fs::path& path, const at::Tensor& x, const std::vector<int64
 std::string finding_id(const Finding& finding) {
   const at::Tensor hash = hash_rows(finding.x.unsqueeze(0));
   const auto bits = static_cast<uint64_t>(hash.select(1, 0).item<int64_t>());
-  char id[32];
-  std::snprintf(id, sizeof id, "%04" PRId64 "-%08" PRIx64, finding.instance, bits >> 32);
+  char id[40];
+  std::snprintf(id, sizeof id, "%04" PRId64 "-%016" PRIx64, finding.instance, bits);
   return id;
+}
+
+// A field of a csv file.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
 }
 
 ordered_json numbers(const std::vector<double>& values) {
@@ -53,8 +60,8 @@ RunFolder::RunFolder(const std::string& path)
     : path_(fs::absolute(path).lexically_normal().string()) {
   std::error_code failure;
   fs::create_directories(fs::path(path_) / "findings", failure);
-  GRAPESHOT_CHECK(!failure, kInvalidArgument, path, ": cannot make the run folder: ",
-                  failure.message());
+  GRAPESHOT_CHECK(!failure, kInvalidArgument, path,
+                  ": cannot make the run folder: ", failure.message());
   GRAPESHOT_CHECK(!fs::exists(fs::path(path_) / "run.json"), kInvalidArgument, path,
                   ": holds an earlier run; choose another --out or delete it");
   stats_.open(fs::path(path_) / "stats.jsonl");
@@ -67,6 +74,8 @@ void RunFolder::write_json(const std::string& name, const ordered_json& value) c
 
 void RunFolder::append_stats(const ordered_json& line) {
   stats_ << line.dump() << "\n" << std::flush;
+  GRAPESHOT_CHECK(stats_.good(), kSystem, path_,
+                  "/stats.jsonl: cannot be written, is the disk full?");
 }
 
 std::string RunFolder::write_finding(const Problem& problem, const Finding& finding,
@@ -76,22 +85,25 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
   const std::string id = finding_id(finding);
   const fs::path place = fs::path(path_) / "findings" / id;
   const fs::path draft = fs::path(path_) / "findings" / ("." + id);
-  fs::create_directories(draft);
+  std::error_code failure;
+  fs::create_directories(draft, failure);
+  GRAPESHOT_CHECK(!failure, kSystem, draft.string(), ": cannot be made: ", failure.message());
   save_npy(draft / "input.npy", finding.x, model.model->input_shape());
   save_npy(draft / "original.npy", finding.original, model.model->input_shape());
   std::string spec = instance.spec;
   if (spec.empty()) {
     spec = (place / "property.vnnlib").string();
-    write_file((draft / "property.vnnlib").string(), write_vnnlib(instance.property, instance.name));
+    write_file((draft / "property.vnnlib").string(),
+               write_vnnlib(instance.property, instance.name));
   }
   const Confirmation& c = finding.confirmation;
   ordered_json out;
   out["id"] = id;
   out["model"] = model.path;
-  out["model_sha256"] = sha256_file(model.path);
+  out["model_sha256"] = model.sha256;
   out["spec"] = spec;
   out["spec_sha256"] =
-      sha256_file(instance.spec.empty() ? (draft / "property.vnnlib").string() : spec);
+      instance.spec.empty() ? sha256_file((draft / "property.vnnlib").string()) : instance.sha256;
   out["instance"] = finding.instance;
   out["instance_name"] = instance.name;
   out["region"] = c.verdict32.region;
@@ -110,20 +122,22 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
                 {"parent", finding.parent}};
   out["replay"] = "grapeshot replay findings/" + id;
   write_file((draft / "finding.json").string(), out.dump(2) + "\n");
-  fs::rename(draft, place);
+  fs::rename(draft, place, failure);
+  GRAPESHOT_CHECK(!failure, kSystem, place.string(), ": cannot be written: ", failure.message());
   return id;
 }
 
 void RunFolder::write_instances(const Problem& problem, const CampaignResult& result) const {
-  std::string csv = "instance,model,spec,verdict,findings,best_margin,candidates,seconds_to_first\n";
+  std::string csv =
+      "instance,model,spec,verdict,findings,best_margin,candidates,seconds_to_first\n";
   for (size_t i = 0; i < problem.instances.size(); ++i) {
     const ProblemInstance& instance = problem.instances[i];
     const InstanceResult& r = result.instances[i];
     char rest[160];
-    std::snprintf(rest, sizeof rest, "%s,%" PRId64 ",%.9g,%" PRId64 ",", r.findings > 0 ? "broken" : "unbroken",
-                  r.findings, r.best_margin, r.candidates);
-    csv += str(i, ",\"", problem.models[instance.model].path, "\",\"",
-               instance.spec.empty() ? instance.name : instance.spec, "\",", rest,
+    std::snprintf(rest, sizeof rest, "%s,%" PRId64 ",%.9g,%" PRId64 ",",
+                  r.findings > 0 ? "broken" : "unbroken", r.findings, r.best_margin, r.candidates);
+    csv += str(i, ",", quoted(problem.models[instance.model].path), ",",
+               quoted(instance.spec.empty() ? instance.name : instance.spec), ",", rest,
                r.seconds_to_first < 0. ? std::string() : str(r.seconds_to_first), "\n");
     if (r.findings == 0 && r.closest.defined()) {
       fs::create_directories(fs::path(path_) / "near");
@@ -149,13 +163,13 @@ std::string default_run_path(const std::string& model_path) {
 ordered_json describe_files(const Problem& problem) {
   ordered_json out;
   for (const ProblemModel& each : problem.models) {
-    out["models"].push_back({{"path", each.path}, {"sha256", sha256_file(each.path)}});
+    out["models"].push_back({{"path", each.path}, {"sha256", each.sha256}});
   }
   for (const ProblemInstance& each : problem.instances) {
     ordered_json spec = {{"model", each.model}, {"name", each.name}};
     if (!each.spec.empty()) {
       spec["path"] = each.spec;
-      spec["sha256"] = sha256_file(each.spec);
+      spec["sha256"] = each.sha256;
     }
     out["instances"].push_back(spec);
   }

@@ -20,8 +20,8 @@ namespace grapeshot::cli {
 
 class RunFolder {
  public:
-  /// Makes `path` (with parents); throws Error{kInvalidArgument} when it cannot be written or holds an
-  /// earlier run.
+  /// Makes `path` (with parents); throws Error{kInvalidArgument} when it cannot be written or holds
+  /// an earlier run.
   explicit RunFolder(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -32,9 +32,10 @@ struct Group {
   std::optional<SpecTensors> specs;
   at::Tensor originals;  // [R, D]
   std::unique_ptr<SharedCoverage> coverage;
+  std::unique_ptr<SharedViolations> violations = std::make_unique<SharedViolations>();
   Head head = Head::kOutputs;
   std::vector<int64_t> retired;  // in this order, for shards to catch up with
-  int64_t unbroken = 0, cost = 0, candidates = 0, shards = 0;
+  int64_t unbroken = 0, cost = 0, shards = 0;
 };
 
 struct Unit {
@@ -68,6 +69,9 @@ class Campaign {
         deadline_(options.seconds > 0. ? options.seconds : kInfinity, &stop),
         outer_(&stop) {
     int64_t next = 0;
+    // A shard per model, and one more for each lane that joins another.
+    corpus_bytes_ = (options.memory_mib << 20) /
+                    (static_cast<int64_t>(models.size()) + std::max<int64_t>(1, options.threads));
     groups_.reserve(models.size());  // shards point into it
     for (const CampaignModel& each : models) {
       Group& group = groups_.emplace_back();
@@ -106,10 +110,6 @@ class Campaign {
     for (std::thread& thread : threads) thread.join();
     if (failure_) std::rethrow_exception(failure_);
     std::unique_lock lock(mutex_);
-    for (const Group& group : groups_) {
-      const auto n = static_cast<int64_t>(group.instances.size());
-      for (int64_t i = 0; i < n; ++i) result_of(group, i).candidates = group.candidates / n;
-    }
     result_.totals = snapshot();
     result_.interrupted = outer_->load();
     return std::move(result_);
@@ -123,8 +123,8 @@ class Campaign {
       const Property& p = *instance.property;
       GRAPESHOT_CHECK(p.inputs == group.model->inputs() && p.outputs == group.model->outputs(),
                       kInvalidArgument, "the specification has ", p.inputs, " inputs and ",
-                      p.outputs, " outputs, ", group.model->name(), " has ",
-                      group.model->inputs(), " and ", group.model->outputs());
+                      p.outputs, " outputs, ", group.model->name(), " has ", group.model->inputs(),
+                      " and ", group.model->outputs());
       properties.push_back(&p);
       differences = differences && compares_outputs_only(p);
     }
@@ -134,13 +134,21 @@ class Campaign {
     group.head = differences && group.model->has_logits() ? Head::kLogits : Head::kOutputs;
     group.unbroken = static_cast<int64_t>(group.instances.size());
     std::vector<int64_t> all;
-    for (int64_t i = 0; i < group.unbroken; ++i) all.push_back(i);
+    for (int64_t i = 0; i < group.unbroken; ++i) {
+      const auto& regions = group.instances[static_cast<size_t>(i)].property->regions;
+      if (std::ranges::all_of(regions, [](const Region& r) { return r.box.empty; })) {
+        group.retired.push_back(i);  // there is no input to try
+      } else {
+        all.push_back(i);
+      }
+    }
+    group.unbroken = static_cast<int64_t>(all.size());
     if (options_.seconds_per_instance > 0.) {
       for (const int64_t i : all) pending_.emplace_back(&group - groups_.data(), i);
       result_.batch.push_back(0);
     } else {
-      result_.batch.push_back(open_unit(static_cast<size_t>(&group - groups_.data()), all)
-                                  .shard->batch());
+      result_.batch.push_back(
+          open_unit(static_cast<size_t>(&group - groups_.data()), all).shard->batch());
     }
   }
 
@@ -152,7 +160,7 @@ class Campaign {
     unit.caught_up = group.retired.size();
     unit.shard = std::make_unique<Shard>(
         ShardSetup{group.model, &*group.specs, group.head, group.originals, &*group.coverage,
-                   unit.seed, std::move(instances)},
+                   unit.seed, std::move(instances), &*group.violations, corpus_bytes_},
         options_);
     return unit;
   }
@@ -185,15 +193,17 @@ class Campaign {
   std::vector<int64_t> wanting(const Group& group) {
     std::vector<int64_t> out;
     for (int64_t i = 0; i < static_cast<int64_t>(group.instances.size()); ++i) {
-      if (options_.keep_going || result_of(group, i).findings < options_.per_instance) out.push_back(i);
+      const bool gone = std::ranges::find(group.retired, i) != group.retired.end();
+      if (!gone && (options_.keep_going || result_of(group, i).findings < options_.per_instance)) {
+        out.push_back(i);
+      }
     }
     return out;
   }
 
   bool finished() const {
     const bool budget = options_.candidates > 0 && totals_.candidates >= options_.candidates;
-    const bool all = totals_.broken == totals_.instances && !options_.keep_going && retired_all();
-    return budget || all || failure_ || deadline_.expired();
+    return budget || (!options_.keep_going && retired_all()) || failure_ || deadline_.expired();
   }
 
   bool retired_all() const {
@@ -261,7 +271,9 @@ class Campaign {
     totals_.distinct_violations += iteration.distinct_violations;
     totals_.cost += iteration.cost;
     group.cost += std::max<int64_t>(1, iteration.cost);
-    group.candidates += iteration.candidates;
+    for (size_t i = 0; i < iteration.per_instance.size(); ++i) {
+      result_of(group, static_cast<int64_t>(i)).candidates += iteration.per_instance[i];
+    }
     unit.corpus_size = unit.shard->corpus_size();
     note_closest(unit);
     for (Finding& finding : confirmed) accept(group, finding);
@@ -285,7 +297,8 @@ class Campaign {
     }
     finding.instance = group.first + hit.instance;
     finding.model = &group - groups_.data();
-    finding.region = hit.region - group.specs->first_region().select(0, hit.instance).item<int64_t>();
+    finding.region =
+        hit.region - group.specs->first_region().select(0, hit.instance).item<int64_t>();
     finding.x = x;
     finding.original = group.originals.select(0, hit.region).clone();
     finding.mutation = hit.mutation;
@@ -381,6 +394,7 @@ class Campaign {
   const std::atomic<bool>* outer_;
   const Clock::time_point start_ = Clock::now();
   std::vector<Group> groups_;
+  int64_t corpus_bytes_ = 0;  // of one shard
 
   std::mutex mutex_;  // guards everything below; shards run outside of it
   std::condition_variable wake_;

@@ -1,8 +1,9 @@
 // grapeshot/core/campaign.h: all instances of all models at once, on the machine's cores.
 //
-// Every core is a lane, a thread that runs one single-threaded iteration of some shard after another.
-// The shard whose model has had the least work for each of its unbroken instances is next; a lane that
-// finds all shards taken opens another one on the same instances, with its own random stream.
+// Every core is a lane, a thread that runs one single-threaded iteration of some shard after
+// another. The shard whose model has had the least work for each of its unbroken instances is next;
+// a lane that finds all shards taken opens another one on the same instances, with its own random
+// stream.
 #pragma once
 
 #include <atomic>
@@ -45,23 +46,24 @@ struct Progress {
   int64_t instances = 0, broken = 0;
   int64_t candidates = 0, inputs_checked = 0;
   int64_t violations = 0, distinct_violations = 0, findings = 0;
-  int64_t borderline = 0;      ///< proposals that rounding may undo, not reported
-  double best_margin = 0.;     ///< smallest of the unbroken instances
+  int64_t borderline = 0;   ///< proposals that rounding may undo, not reported
+  double best_margin = 0.;  ///< smallest of the unbroken instances
   int64_t corpus_size = 0;
-  double ttfv_s = -1.;         ///< first confirmed violation; -1: none yet
-  int64_t cost = 0;            ///< multiply-adds done
+  double ttfv_s = -1.;  ///< first confirmed violation; -1: none yet
+  int64_t cost = 0;     ///< multiply-adds done
   std::vector<std::pair<std::string, double>> coverage;  ///< mean over the models
 };
 
 struct InstanceResult {
   int64_t findings = 0;
-  double best_margin = 0.;     ///< of the confirmed finding, or the closest input's; +inf: never tried
-  int64_t candidates = 0;      ///< the model's candidates divided by its instances' share
+  double best_margin = 0.;  ///< of the confirmed finding, or the closest input's; +inf: never tried
+  int64_t candidates = 0;
   double seconds_to_first = -1.;
-  at::Tensor closest;          ///< [D], undefined when never tried
+  at::Tensor closest;  ///< [D], undefined when never tried
 };
 
-/// Called from the lanes, one call at a time. What they throw ends the campaign and reaches its caller.
+/// Called from the lanes, one call at a time. What they throw ends the campaign and reaches its
+/// caller.
 class CampaignObserver {
  public:
   virtual ~CampaignObserver() = default;
@@ -74,7 +76,7 @@ struct CampaignResult {
   std::vector<InstanceResult> instances;
   std::vector<int64_t> batch;  ///< rows per shard, per model
   int64_t lanes = 0;
-  bool interrupted = false;    ///< `stop` was set
+  bool interrupted = false;  ///< `stop` was set
 };
 
 /// Runs until the budget is spent, every instance is broken (unless keep_going), or `stop` is set.

@@ -21,8 +21,7 @@ std::vector<double> outputs(const Model& model, const at::Tensor& x) {
 Confirmation confirm(const Model& model, const Property& property, std::span<const float> x) {
   const FlushDenormals keep_denormals(false);
   const auto size = static_cast<int64_t>(x.size());
-  const at::Tensor row =
-      at::from_blob(const_cast<float*>(x.data()), {1, size}, at::kFloat).clone();
+  const at::Tensor row = at::from_blob(const_cast<float*>(x.data()), {1, size}, at::kFloat).clone();
   Confirmation c;
   c.y32 = outputs(model, row);
   c.y64 = outputs(model, row.to(at::kDouble));

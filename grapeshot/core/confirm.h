@@ -13,12 +13,13 @@
 namespace grapeshot {
 
 struct Confirmation {
-  Verdict verdict32, verdict64;   ///< of the float32 and the float64 outputs
-  std::vector<double> y32, y64;   ///< the outputs
-  double rounding = 0.;           ///< what float32 may be off by: from the two, and 2e-6 of the largest output
-  bool holds = false;             ///< both violate: the claim of `check` and `replay`
-  bool clear = false;             ///< holds, by more than `rounding` or with outputs free of rounding:
-                                  ///< another order of summation will agree
+  Verdict verdict32, verdict64;  ///< of the float32 and the float64 outputs
+  std::vector<double> y32, y64;  ///< the outputs
+  double rounding =
+      0.;              ///< what float32 may be off by: from the two, and 2e-6 of the largest output
+  bool holds = false;  ///< both violate: the claim of `check` and `replay`
+  bool clear = false;  ///< holds, by more than `rounding` or with outputs free of rounding:
+                       ///< another order of summation will agree
 };
 
 /// `x` has model.inputs() entries; inside no region, nothing holds.

@@ -21,6 +21,7 @@ at::Tensor HashSet::insert(const at::Tensor& hashes) {
   at::Tensor fresh = at::empty({host.size(0)}, at::kBool);
   const auto* h = host.const_data_ptr<int64_t>();
   auto* out = fresh.mutable_data_ptr<bool>();
+  if (size() > kLimit) seen_.clear();
   for (int64_t i = 0; i < host.size(0); ++i) out[i] = seen_.emplace(h[2 * i], h[2 * i + 1]).second;
   return fresh;
 }
@@ -59,7 +60,9 @@ Seeds Corpus::gather(const at::Tensor& index) const {
 
 int64_t Corpus::insert(const Seeds& parents, const at::Tensor& x, const at::Tensor& energy) {
   if (x.size(0) == 0) return 0;
-  const at::Tensor fresh = seen_.insert(hash_rows(x)).nonzero().squeeze(1);
+  at::Tensor fresh = seen_.insert(hash_rows(x)).nonzero().squeeze(1);
+  // Of more rows than the ring has room for, the last ones stay.
+  fresh = fresh.slice(0, std::max<int64_t>(0, fresh.size(0) - (capacity_ - originals_count_)));
   const int64_t n = fresh.size(0);
   if (n == 0) return 0;
   // The slots: on to the end of the ring, then again from behind the originals.

@@ -1,7 +1,7 @@
 // grapeshot/core/corpus.h: inputs that are worth mutating again, as one tensor.
 //
-// A preallocated ring: when it is full the oldest entry that is not an original makes room. The first
-// entries are the originals, one per region, and stay. Not thread-safe.
+// A preallocated ring: when it is full the oldest entry that is not an original makes room. The
+// first entries are the originals, one per region, and stay. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,11 @@ namespace grapeshot {
 /// Two independent 64-bit hashes of every row's bytes, int64 [N, 2], computed in batch.
 [[nodiscard]] at::Tensor hash_rows(const at::Tensor& x);
 
-/// A set of 128-bit row hashes.
+/// A set of 128-bit row hashes. It forgets all of them when it has grown to about 200 MiB.
 class HashSet {
  public:
+  static constexpr int64_t kLimit = int64_t{1} << 22;
+
   /// For every row of `hashes` [N, 2] whether it is new, bool [N]; all are in the set afterwards.
   at::Tensor insert(const at::Tensor& hashes);
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(seen_.size()); }
@@ -48,8 +50,8 @@ class Corpus {
 
   [[nodiscard]] int64_t size() const { return size_; }
 
-  /// `count` entry indices, int64, with replacement, in proportion to the energies; uniform when all
-  /// of them are 0 (Zhang and Sui, 2026, Eq. 6).
+  /// `count` entry indices, int64, with replacement, in proportion to the energies; uniform when
+  /// all of them are 0 (Zhang and Sui, 2026, Eq. 6).
   [[nodiscard]] at::Tensor draw(int64_t count, Rng& rng) const;
 
   /// The entries at `index`.

@@ -1,7 +1,7 @@
 // grapeshot/core/coverage.h: which parts of a network the inputs so far have exercised.
 //
-// A criterion turns the activations of a batch into a gain per row and keeps a cumulative value. It is
-// one class and one row of the table in coverage.cpp.
+// A criterion turns the activations of a batch into a gain per row and keeps a cumulative value. It
+// is one class and one row of the table in coverage.cpp.
 //
 // Threads: an object belongs to whoever holds its lock; the loop's lanes share one per model.
 #pragma once
@@ -18,8 +18,10 @@ namespace grapeshot {
 
 /// What a row has to do to be interesting.
 enum class CoverageStrategy {
-  kGlobal,     ///< GlobalCov: fire a neuron that no input has fired; value = share of all neurons fired
-  kBestInput,  ///< BestInputCov: fire a larger share alone than any single input; value = that share
+  kGlobal,     ///< GlobalCov: fire a neuron that no input has fired; value = share of all neurons
+               ///< fired
+  kBestInput,  ///< BestInputCov: fire a larger share alone than any single input; value = that
+               ///< share
 };
 
 struct CoverageOptions {
@@ -30,7 +32,8 @@ struct CoverageOptions {
 class Criterion {
  public:
   virtual ~Criterion() = default;
-  /// Takes in one batch: activations [N, neurons] per tap, |a| already. Returns the gain [N], float32,
+  /// Takes in one batch: activations [N, neurons] per tap, |a| already. Returns the gain [N],
+  /// float32,
   /// >= 0; > 0 means interesting.
   virtual at::Tensor update(std::span<const at::Tensor> activations) = 0;
   /// In [0, 1].

@@ -3,8 +3,9 @@
 
 namespace grapeshot {
 
-/// While it lives the calling thread flushes denormals to zero (surrogate gradients through saturated
-/// outputs are full of them, and they are some ten times slower), or does not. Restores what was set.
+/// While it lives the calling thread flushes denormals to zero (surrogate gradients through
+/// saturated outputs are full of them, and they are some ten times slower), or does not. Restores
+/// what was set.
 class FlushDenormals {
  public:
   explicit FlushDenormals(bool flush);

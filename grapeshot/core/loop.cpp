@@ -17,8 +17,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kLineageSteps = 100;
 // Share of new lineages that continue from a kept input instead of beginning afresh.
 constexpr double kKeptShare = 0.2;
-// Hits of one instance that one iteration passes on: a second or third may be confirmed when rounding
-// undoes the first.
+// Hits of one instance that one iteration passes on: a second or third may be confirmed when
+// rounding undoes the first.
 constexpr int64_t kHitsPerInstance = 3;
 
 int64_t batch_rows(const LoopOptions& options, const ShardSetup& setup, bool paper) {
@@ -28,9 +28,9 @@ int64_t batch_rows(const LoopOptions& options, const ShardSetup& setup, bool pap
   return micro_batch(*setup.model);
 }
 
-int64_t corpus_capacity(const LoopOptions& options, int64_t inputs) {
-  const int64_t bytes = options.memory_mib << 20;
-  return std::clamp<int64_t>(bytes / 16 / (4 * inputs), 256, int64_t{1} << 16);
+int64_t corpus_capacity(int64_t bytes, int64_t inputs) {
+  constexpr int64_t kBookkeeping = 64;  // bytes of an entry besides the input
+  return std::clamp<int64_t>(bytes / (4 * inputs + kBookkeeping), 16, int64_t{1} << 16);
 }
 
 at::Tensor draw_weighted(const std::vector<WeightedMutation>& mutations, int64_t count, Rng& rng) {
@@ -87,6 +87,12 @@ at::Tensor SharedCoverage::update(const std::vector<at::Tensor>& activations) {
   return driving;
 }
 
+int64_t SharedViolations::insert(const at::Tensor& x) {
+  const at::Tensor hashes = hash_rows(x);
+  const std::lock_guard lock(mutex_);
+  return seen_.insert(hashes).sum().item<int64_t>();
+}
+
 std::vector<std::pair<std::string, double>> SharedCoverage::values() {
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<std::string, double>> out;
@@ -126,7 +132,8 @@ Shard::Shard(const ShardSetup& setup, const LoopOptions& options)
       batch_(batch_rows(options, setup, paper_)),
       micro_(micro_batch(*setup.model)),
       rng_(setup.seed),
-      corpus_(setup.originals, corpus_capacity(options, setup.model->inputs())),
+      corpus_(setup.originals, corpus_capacity(setup.corpus_bytes, setup.model->inputs())),
+      violations_(setup.violations ? setup.violations : &own_violations_),
       active_(setup.instances),
       is_active_(at::zeros({setup.specs->instances()}, at::kBool)),
       best_margin_(at::full({setup.specs->instances()}, kInfinity)),
@@ -241,15 +248,15 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
   const Loss loss = paper_ ? Loss::kCrossEntropy : Loss::kHinge;
   const Surrogate surrogate = iteration_ % 2 == 0 ? Surrogate::kLoose : Surrogate::kBounded;
   const Objective objective = [&](const at::Tensor& x) {
-    const Gradient g = model_->gradient(x, head_, surrogate, [&](const at::Tensor& y) {
-      return loss_gradient(y, spec, loss);
-    });
+    const Gradient g = model_->gradient(
+        x, head_, surrogate, [&](const at::Tensor& y) { return loss_gradient(y, spec, loss); });
     judge(x, g.y);
     iteration.cost += 3 * n * model_->macs();
     return g.x;
   };
-  MutationContext context{spec.lo,        spec.hi, rows(batch.eta), rows(batch.reach),
-                          rows(batch.stage), options_.steps, &objective, rng_, deadline};
+  MutationContext context{spec.lo,           spec.hi,        rows(batch.eta), rows(batch.reach),
+                          rows(batch.stage), options_.steps, &objective,      rng_,
+                          deadline};
   const at::Tensor x = mutation.apply(batch.seeds.x.slice(0, begin, end), context);
   // One forward pass for the candidate's verdict, with activations where they can still gain.
   const std::vector<int64_t> taps = coverage_->wanted();
@@ -275,33 +282,37 @@ at::Tensor Shard::energy(const Judged& judged) const {
 }
 
 void Shard::keep_paper(const Batch& batch, const Judged& judged) {
-  const at::Tensor keep =
-      (judged.gain > 0).logical_or_(judged.margin <= 0).nonzero().squeeze(1);
+  const at::Tensor keep = (judged.gain > 0).logical_or_(judged.margin <= 0).nonzero().squeeze(1);
   const auto pick = [&](const at::Tensor& t) { return t.index_select(0, keep); };
   const Seeds& s = batch.seeds;
   (void)corpus_.insert({pick(s.x), pick(s.region), pick(s.depth), pick(s.id)}, pick(judged.x),
-                 pick(energy(judged)));
+                       pick(energy(judged)));
 }
 
-// The best iterate of every row is its lineage's next parent. What gained coverage is kept, and so is
-// where a lineage ends, as a near miss.
+// The best iterate of every row is its lineage's next parent. The candidates that gained coverage
+// are kept, and so is the best point of a lineage that ends, as a near miss.
 void Shard::keep_fair(const Batch& batch, const Judged& judged) {
   const at::Tensor stage = batch.stage + 1;
   const at::Tensor ends = stage * static_cast<double>(options_.steps) >= double{kLineageSteps};
-  const at::Tensor keep = (judged.gain > 0).logical_or_(ends).nonzero().squeeze(1);
-  const auto pick = [&](const at::Tensor& t) { return t.index_select(0, keep); };
+  const auto keep = [&](const at::Tensor& which, const at::Tensor& x, const at::Tensor& energy) {
+    const at::Tensor rows = which.nonzero().squeeze(1);
+    const auto pick = [&](const at::Tensor& t) { return t.index_select(0, rows); };
+    const Seeds& s = batch.seeds;
+    (void)corpus_.insert({pick(s.x), pick(s.region), pick(s.depth), pick(s.id)}, pick(x),
+                         pick(energy));
+  };
+  keep(judged.gain > 0, judged.x, energy(judged));
+  keep(ends, judged.best_x, at::full({batch_}, options_.e_min));
   const Seeds& s = batch.seeds;
-  (void)corpus_.insert({pick(s.x), pick(s.region), pick(s.depth), pick(s.id)}, pick(judged.best_x),
-                 pick(energy(judged)));
   x_.index_copy_(0, batch.row, judged.best_x);
   // Sign steps that shrink go on from the best of this generation, the others from the best so far.
   std::vector<float> climbs;
   for (const WeightedMutation& each : mutations_) {
     climbs.push_back(each.mutation->gradient ? kInfinity : -kInfinity);
   }
-  margin_.index_copy_(0, batch.row,
-                      at::maximum(judged.best_margin,
-                                  at::tensor(climbs).index_select(0, batch.mutation)));
+  margin_.index_copy_(
+      0, batch.row,
+      at::maximum(judged.best_margin, at::tensor(climbs).index_select(0, batch.mutation)));
   stage_.index_copy_(0, batch.row, stage);
   depth_.index_copy_(0, batch.row, s.depth + 1);
   over_.index_copy_(0, batch.row, ends);
@@ -337,10 +348,10 @@ void Shard::note_best(const Batch& batch, const Judged& judged, Iteration& itera
       if (!proposed_.insert(hashes.slice(0, k, k + 1) + i).item<bool>()) continue;
       ++hits[static_cast<size_t>(i)];
       const auto which = batch.mutation.select(0, r).item<int64_t>();
-      iteration.hits.push_back({i, batch.seeds.region.select(0, r).item<int64_t>(), x.clone(),
-                                margin[r], iteration_, batch.row.select(0, r).item<int64_t>(),
-                                batch.seeds.id.select(0, r).item<int64_t>(),
-                                std::string(mutations_[static_cast<size_t>(which)].mutation->name)});
+      iteration.hits.push_back(
+          {i, batch.seeds.region.select(0, r).item<int64_t>(), x.clone(), margin[r], iteration_,
+           batch.row.select(0, r).item<int64_t>(), batch.seeds.id.select(0, r).item<int64_t>(),
+           std::string(mutations_[static_cast<size_t>(which)].mutation->name)});
     }
   }
 }
@@ -365,11 +376,15 @@ Iteration Shard::iterate(const Deadline& deadline) {
                  deadline, judged, iteration);
     begin = end;
   }
+  const at::Tensor tried = specs_->instance().index_select(0, batch.seeds.region);
+  const at::Tensor counts =
+      at::bincount(tried.slice(0, 0, judged.rows), {}, specs_->instances()).contiguous();
+  const auto* count = counts.const_data_ptr<int64_t>();
+  iteration.per_instance.assign(count, count + counts.numel());
   const at::Tensor violating = (judged.margin <= 0).nonzero().squeeze(1);
   iteration.violations = violating.size(0);
   if (iteration.violations > 0) {
-    iteration.distinct_violations =
-        violations_.insert(hash_rows(judged.x.index_select(0, violating))).sum().item<int64_t>();
+    iteration.distinct_violations = violations_->insert(judged.x.index_select(0, violating));
   }
   note_best(batch, judged, iteration);
   if (paper_) {

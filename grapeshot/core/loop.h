@@ -1,12 +1,12 @@
 // grapeshot/core/loop.h: the loop of one model: draw, mutate, run, judge, keep.
 //
 // A shard owns a batch of rows, a corpus and a random stream; a campaign runs shards on lanes. One
-// iteration makes one candidate per row. A gradient candidate costs T forward and backward passes and
-// one forward pass, which serves verdict and coverage together; the iterates are judged from their
-// gradient passes.
+// iteration makes one candidate per row. A gradient candidate costs T forward and backward passes
+// and one forward pass, which serves verdict and coverage together; the iterates are judged from
+// their gradient passes.
 //
-// "Tensor-Based Batch Fuzzing with Adaptive Perturbation Scaling for Deep Neural Networks", Zhang and
-// Sui, 2026, Algorithms 2-5, under the schedule `paper`; docs/design.md says what `fair` does.
+// "Tensor-Based Batch Fuzzing with Adaptive Perturbation Scaling for Deep Neural Networks", Zhang
+// and Sui, 2026, Algorithms 2-5, under the schedule `paper`; docs/design.md says what `fair` does.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +47,17 @@ class SharedCoverage {
   bool drives_ = true;  ///< whether the first one drives, or all are only reported
 };
 
+/// Inputs of one model that violated so far, shared by its shards.
+class SharedViolations {
+ public:
+  /// How many of the rows [n, D] are new.
+  [[nodiscard]] int64_t insert(const at::Tensor& x);
+
+ private:
+  std::mutex mutex_;
+  HashSet seen_;
+};
+
 /// An input that violates by the batched float32 evaluation; not yet confirmed.
 struct Hit {
   int64_t instance = 0, region = 0;  ///< of the shard's SpecTensors
@@ -61,6 +72,7 @@ struct Iteration {
   int64_t inputs_checked = 0;  ///< rows whose verdict was computed, iterates included
   int64_t violations = 0;      ///< candidates that violate
   int64_t distinct_violations = 0;
+  std::vector<int64_t> per_instance;  ///< [I] candidates
   int64_t cost = 0;  ///< multiply-adds of all passes, a backward pass counted as two forward ones
   std::vector<Hit> hits;  ///< at most a few per instance that still wants findings, best first
 };
@@ -72,8 +84,10 @@ struct ShardSetup {
   Head head = Head::kOutputs;  ///< kLogits only where no property looks at more than differences
   at::Tensor originals;        ///< [R, D], inside their boxes
   SharedCoverage* coverage = nullptr;
-  uint64_t seed = 0;                ///< of this shard
-  std::vector<int64_t> instances;   ///< the ones to work on
+  uint64_t seed = 0;                       ///< of this shard
+  std::vector<int64_t> instances;          ///< the ones to work on
+  SharedViolations* violations = nullptr;  ///< null: the shard counts for itself
+  int64_t corpus_bytes = int64_t{64} << 20;
 };
 
 class Shard {
@@ -123,19 +137,21 @@ class Shard {
   int64_t batch_, micro_, iteration_ = 0;
   Rng rng_;
   Corpus corpus_;
-  HashSet violations_, proposed_;
+  SharedViolations own_violations_;
+  SharedViolations* violations_;
+  HashSet proposed_;
   std::vector<int64_t> active_;  ///< instances that want findings, ascending
   at::Tensor is_active_;         ///< [I] bool
   at::Tensor best_margin_, best_input_;
 
   // Lineages of the fair schedule, one per row.
-  at::Tensor x_;                                   ///< [B, D] the current parents
-  at::Tensor region_, depth_, id_, mutation_;      ///< [B] int64
-  at::Tensor stage_;                               ///< [B] float32, generations so far
-  at::Tensor margin_;                              ///< [B] float32, what the next generation has to beat
-  at::Tensor over_;                                ///< [B] bool: begins anew
-  int64_t turn_ = 0;                               ///< whose turn it is among the active instances
-  std::vector<int64_t> region_turn_;               ///< [I] the same among an instance's regions
+  at::Tensor x_;                               ///< [B, D] the current parents
+  at::Tensor region_, depth_, id_, mutation_;  ///< [B] int64
+  at::Tensor stage_;                           ///< [B] float32, generations so far
+  at::Tensor margin_;                 ///< [B] float32, what the next generation has to beat
+  at::Tensor over_;                   ///< [B] bool: begins anew
+  int64_t turn_ = 0;                  ///< whose turn it is among the active instances
+  std::vector<int64_t> region_turn_;  ///< [I] the same among an instance's regions
 };
 
 /// Rows that one gradient pass of `model` handles well: their activations fit a core's cache.

@@ -18,7 +18,7 @@ namespace grapeshot {
 /// How Sign, Round, Floor pass a gradient on, which is zero almost everywhere otherwise.
 enum class Surrogate {
   kLoose,    ///< straight through
-  kBounded,  ///< straight through where |x| <= c * mean |x| (Sign), 0 elsewhere
+  kBounded,  ///< straight through where |x| <= the row's mean |x| (Sign), 0 elsewhere
 };
 
 /// What a pass returns: the outputs, or what a final softmax is applied to. Losses saturate behind
@@ -27,10 +27,10 @@ enum class Head { kOutputs, kLogits };
 
 /// Where neurons are counted (Pei et al., DeepXplore, 2017; per channel as max |a|).
 struct Tap {
-  std::string name;         ///< the ONNX tensor
-  bool rectifier = false;   ///< the output of an activation function
-  bool redundant = false;   ///< its only reader is an activation, which is a tap as well
-  int64_t neurons = 0;      ///< channels of a convolution, units of a linear layer
+  std::string name;        ///< the ONNX tensor
+  bool rectifier = false;  ///< the output of an activation function
+  bool redundant = false;  ///< its only reader is an activation, which is a tap as well
+  int64_t neurons = 0;     ///< channels of a convolution, units of a linear layer
 };
 
 struct Trace {

@@ -56,7 +56,8 @@ at::Tensor descent(const at::Tensor& x, MutationContext& context) {
   const at::Tensor begin = at::lerp(context.lo, context.hi, corner);
   at::Tensor at = in_box(at::where(fresh.logical_and(style < 0.8), begin, x), context);
   const double per_generation = std::pow(kStepDecay, context.steps);
-  at::Tensor step = context.reach * (kFirstStep * at::pow(per_generation, context.stage)).unsqueeze(1);
+  at::Tensor step =
+      context.reach * (kFirstStep * at::pow(per_generation, context.stage)).unsqueeze(1);
   for (int64_t t = 0; t < context.steps && !context.deadline.expired(); ++t) {
     at = in_box(at::addcmul(at, step, (*context.objective)(at).sign()), context);
     step = step * kStepDecay;
@@ -75,11 +76,14 @@ at::Tensor flip(const at::Tensor& x, MutationContext& context) {
 constexpr Mutation kTable[] = {
     {"gradient", "T projected sign-gradient steps of 2 eta / T (paper's Eq. 10; T = 1 is FGSM).",
      gradient, true, 0.5, 0.},
-    {"boundary", "Half a step up or down in every coordinate at random.", boundary, false, 0.2, 0.05},
+    {"boundary", "Half a step up or down in every coordinate at random.", boundary, false, 0.2,
+     0.05},
     {"random", "Normal noise of half a step per coordinate.", random, false, 0.3, 0.05},
-    {"descent", "T sign-gradient steps across the box that shrink over a lineage, from a fresh start.",
+    {"descent",
+     "T sign-gradient steps across the box that shrink over a lineage, from a fresh start.",
      descent, true, 0., 0.8},
-    {"flip", "Sets a random share of the coordinates to one of their bounds.", flip, false, 0., 0.1},
+    {"flip", "Sets a random share of the coordinates to one of their bounds.", flip, false, 0.,
+     0.1},
 };
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -118,7 +122,8 @@ std::vector<WeightedMutation> parse_mutations(std::string_view set, std::string_
     const size_t equals = pair.find('=');
     const std::string_view number = equals == pair.npos ? "" : pair.substr(equals + 1);
     double value = -1.;
-    const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), value);
+    const auto [end, failure] =
+        std::from_chars(number.data(), number.data() + number.size(), value);
     GRAPESHOT_CHECK(failure == std::errc() && end == number.data() + number.size() && value >= 0. &&
                         std::isfinite(value),
                     kInvalidArgument, "--weights: '", pair,

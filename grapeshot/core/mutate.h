@@ -35,8 +35,8 @@ struct MutationContext {
   Deadline deadline;           ///< gradient mutations stop early when it expires
 };
 
-/// Returns a changed copy of `x` ([N, D], float32) with every row in its box: row i depends on row i
-/// of `x` and of the context only. Must not write to `x`, nor wait for the device.
+/// Returns a changed copy of `x` ([N, D], float32) with every row in its box: row i depends on row
+/// i of `x` and of the context only. Must not write to `x`, nor wait for the device.
 using MutationFn = at::Tensor (*)(const at::Tensor& x, MutationContext& context);
 
 struct Mutation {
@@ -60,8 +60,8 @@ struct WeightedMutation {
   double weight;  ///< > 0
 };
 
-/// `set` is "paper", "default" or names joined by commas; `weights` is "" or name=weight pairs joined
-/// by commas, which override the set's own and may take a mutation out (0) or add one.
+/// `set` is "paper", "default" or names joined by commas; `weights` is "" or name=weight pairs
+/// joined by commas, which override the set's own and may take a mutation out (0) or add one.
 /// Throws kNotFound for unknown names, kInvalidArgument for bad numbers or when nothing is left.
 [[nodiscard]] std::vector<WeightedMutation> parse_mutations(std::string_view set,
                                                             std::string_view weights);

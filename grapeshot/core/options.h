@@ -55,7 +55,7 @@ void describe(Options& options, Visitor&& visit) {
   visit("schedule", options.schedule,
         "fair: every unbroken instance gets its share; paper: by energy, with replacement");
   visit("mutations", options.mutations, "paper, default, or names joined by commas");
-  visit("weights", options.weights, "Shares of the mutations, e.g. gradient=.5,random=.5");
+  visit("weights", options.weights, "Shares of the mutations of the set, e.g. descent=1,random=0");
   visit("scale", options.scale, "Step sizes: fixed, iso or ani");
   visit("scale-factor", options.scale_factor, "s in (0, 1]: share of a range that a step moves");
   visit("eta", options.eta, "The step of --scale fixed, input units");

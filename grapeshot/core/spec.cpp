@@ -61,8 +61,9 @@ bool is_margin(const Region& region, int64_t) {
 
 // Every case is one row over one output: it leaves a range.
 bool is_range(const Region& region, int64_t) {
-  return std::ranges::all_of(
-      region.cases, [](const Case& c) { return c.rows.size() == 1 && c.rows[0].terms.size() == 1; });
+  return std::ranges::all_of(region.cases, [](const Case& c) {
+    return c.rows.size() == 1 && c.rows[0].terms.size() == 1;
+  });
 }
 
 bool is_linear(const Region& region, int64_t) {
@@ -75,7 +76,8 @@ bool is_dnf(const Region&, int64_t) {
 
 constexpr OutputKind kTable[] = {
     {"top1", "Some other output is at least the label's.", is_top1},
-    {"margin", "The difference of two outputs reaches a bound, for one of several pairs.", is_margin},
+    {"margin", "The difference of two outputs reaches a bound, for one of several pairs.",
+     is_margin},
     {"range", "One output leaves its range.", is_range},
     {"linear", "A conjunction of linear inequalities over the outputs.", is_linear},
     {"dnf", "Any of several conjunctions of linear inequalities.", is_dnf},
@@ -140,7 +142,9 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
 }
 
 RowSpec SpecTensors::gather(const at::Tensor& region) const {
-  const auto pick = [&](const at::Tensor& t) { return t.defined() ? t.index_select(0, region) : t; };
+  const auto pick = [&](const at::Tensor& t) {
+    return t.defined() ? t.index_select(0, region) : t;
+  };
   return {pick(lo_), pick(hi_), pick(label_), pick(a_), pick(b_)};
 }
 
@@ -185,9 +189,8 @@ std::span<const OutputKind> output_kinds() {
 }
 
 const OutputKind& output_kind(const Region& region, int64_t outputs) {
-  return *std::ranges::find_if(kTable, [&](const OutputKind& kind) {
-    return kind.matches(region, outputs);
-  });
+  return *std::ranges::find_if(
+      kTable, [&](const OutputKind& kind) { return kind.matches(region, outputs); });
 }
 
 }  // namespace grapeshot

@@ -1,8 +1,9 @@
 // grapeshot/core/spec.h: the properties of one model's instances as tensors, a row of a batch each.
 //
 // The input layer is project(): x to the box of its row. The output layer is margins(): y to the
-// distance from a violation. Both read a RowSpec, in which every row's box, label and polytopes were
-// gathered by the region that the row names, so that rows of different instances share a batch.
+// distance from a violation. Both read a RowSpec, in which every row's box, label and polytopes
+// were gathered by the region that the row names, so that rows of different instances share a
+// batch.
 //
 // Shapes: N rows, D inputs, K outputs, R regions, C cases of a region, M linear rows of a case.
 #pragma once
@@ -34,9 +35,9 @@ class SpecTensors {
 
   [[nodiscard]] int64_t regions() const { return lo_.size(0); }
   [[nodiscard]] int64_t instances() const { return first_region_.size(0) - 1; }
-  [[nodiscard]] const at::Tensor& lo() const { return lo_; }                ///< [R, D]
-  [[nodiscard]] const at::Tensor& hi() const { return hi_; }                ///< [R, D]
-  [[nodiscard]] const at::Tensor& instance() const { return instance_; }    ///< [R] int64
+  [[nodiscard]] const at::Tensor& lo() const { return lo_; }                      ///< [R, D]
+  [[nodiscard]] const at::Tensor& hi() const { return hi_; }                      ///< [R, D]
+  [[nodiscard]] const at::Tensor& instance() const { return instance_; }          ///< [R] int64
   [[nodiscard]] const at::Tensor& first_region() const { return first_region_; }  ///< [I + 1] int64
   [[nodiscard]] bool top1() const { return label_.defined(); }
 
@@ -50,7 +51,8 @@ class SpecTensors {
 /// x [N, D] moved to the nearest point of its box.
 [[nodiscard]] at::Tensor project(const at::Tensor& x, const RowSpec& spec);
 
-/// Distance from a violation [N] for outputs y [N, K]: min over cases of max over rows of (a y - b),
+/// Distance from a violation [N] for outputs y [N, K]: min over cases of max over rows of (a y -
+/// b),
 /// <= 0 violates; +inf where an output is NaN.
 [[nodiscard]] at::Tensor margins(const at::Tensor& y, const RowSpec& spec);
 

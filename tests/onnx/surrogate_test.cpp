@@ -67,11 +67,18 @@ TEST_CASE("step_function: loose gradients pass straight through") {
   }
 }
 
-TEST_CASE("step_function: bounded gradients of sign and step pass where |x| <= mean |x|") {
-  // The mean size is (4 + 1 + 2 + 1) / 4 = 2, which itself is inside.
-  const at::Tensor x = vector({-4.f, 1.f, 2.f, -1.f});
-  const at::Tensor weight = vector({1.f, 2.f, 3.f, 4.f});
-  const std::vector<float> bounded = {0.f, 2.f, 3.f, 4.f};
+// |x| up to the mean of its row.
+at::Tensor bounded_by_rows(const at::Tensor& weight, const at::Tensor& x) {
+  return weight.masked_fill(x.abs() > x.abs().flatten(1).mean(1).view({-1, 1, 1}), 0);
+}
+
+TEST_CASE(
+    "step_function: bounded gradients of sign and step pass where |x| <= the row's mean |x|") {
+  // The mean sizes are (4 + 1 + 2 + 1) / 4 = 2, which itself is inside, and 200: rows that are
+  // small or large do not change what their neighbours pass on.
+  const at::Tensor x = matrix(2, 4, {-4.f, 1.f, 2.f, -1.f, 500.f, 100.f, -100.f, 100.f});
+  const at::Tensor weight = matrix(2, 4, {1.f, 2.f, 3.f, 4.f, 5.f, 6.f, 7.f, 8.f});
+  const std::vector<float> bounded = {0.f, 2.f, 3.f, 4.f, 0.f, 6.f, 7.f, 8.f};
   CHECK(floats(gradient(x, StepKind::kSign, Surrogate::kBounded, weight)) == bounded);
   CHECK(floats(gradient(x, StepKind::kStep, Surrogate::kBounded, weight)) == bounded);
   CHECK(at::equal(gradient(x, StepKind::kRound, Surrogate::kBounded, weight), weight));
@@ -83,7 +90,7 @@ TEST_CASE("step_function: bounded gradients are the same however the memory lies
   const at::Tensor x = at::randn({3, 5, 7}, rng.generator());
   const at::Tensor weight = at::randn({3, 5, 7}, rng.generator());
   for (const StepKind kind : {StepKind::kSign, StepKind::kStep}) {
-    const at::Tensor expected = weight.masked_fill(x.abs() > x.abs().mean(), 0);
+    const at::Tensor expected = bounded_by_rows(weight, x);
     CHECK(at::equal(gradient(x, kind, Surrogate::kBounded, weight), expected));
     const auto turned = [](const at::Tensor& t) {
       return t.permute({2, 0, 1}).contiguous().permute({1, 2, 0});
@@ -94,7 +101,7 @@ TEST_CASE("step_function: bounded gradients are the same however the memory lies
                     expected.to(at::kDouble)));
     const at::Tensor gaps = at::randn({3, 5, 14}, rng.generator()).slice(2, 0, 14, 2);
     CHECK(at::equal(gradient(gaps, kind, Surrogate::kBounded, weight),
-                    weight.masked_fill(gaps.abs() > gaps.abs().mean(), 0)));
+                    bounded_by_rows(weight, gaps)));
     CHECK(gradient(x.slice(0, 0, 0), kind, Surrogate::kBounded, weight.slice(0, 0, 0)).numel() ==
           0);
   }

@@ -43,7 +43,8 @@ TEST_CASE("taps: linear layers with their bias, ReLUs, and which of them count t
 TEST_CASE("taps: convolutions count channels, as the file has them before BatchNormalization") {
   const OnnxModel model(cnn().graph());
   REQUIRE(model.taps().size() == 3);
-  check_tap(model.taps()[0], "conv", false, false, 3);
+  check_tap(model.taps()[0], "conv", false, true,
+            3);  // counted by the ReLU behind the BatchNormalization
   check_tap(model.taps()[1], "relu", true, false, 3);
   check_tap(model.taps()[2], "y", false, false, 4);
 }

@@ -68,21 +68,23 @@ void append(pbf_reader& reader, std::vector<T>& out, Packed packed, One one) {
 }
 
 void append_int64(pbf_reader& reader, std::vector<int64_t>& out) {
-  append(reader, out, [&] { return reader.get_packed_int64(); }, [&] { return reader.get_int64(); });
+  append(
+      reader, out, [&] { return reader.get_packed_int64(); }, [&] { return reader.get_int64(); });
 }
 
 void append_int32(pbf_reader& reader, std::vector<int32_t>& out) {
-  append(reader, out, [&] { return reader.get_packed_int32(); }, [&] { return reader.get_int32(); });
+  append(
+      reader, out, [&] { return reader.get_packed_int32(); }, [&] { return reader.get_int32(); });
 }
 
 void append_float(pbf_reader& reader, std::vector<float>& out) {
-  append(reader, out, [&] { return reader.get_packed_float(); }, [&] { return reader.get_float(); });
+  append(
+      reader, out, [&] { return reader.get_packed_float(); }, [&] { return reader.get_float(); });
 }
 
 void append_double(pbf_reader& reader, std::vector<double>& out) {
   append(
-      reader, out, [&] { return reader.get_packed_double(); },
-      [&] { return reader.get_double(); });
+      reader, out, [&] { return reader.get_packed_double(); }, [&] { return reader.get_double(); });
 }
 
 struct ElementType {
@@ -92,8 +94,8 @@ struct ElementType {
 };
 
 constexpr ElementType kElementTypes[] = {
-    {1, at::kFloat, "float"}, {2, at::kByte, "uint8"},  {6, at::kInt, "int32"},
-    {7, at::kLong, "int64"},  {9, at::kBool, "bool"},   {11, at::kDouble, "double"},
+    {1, at::kFloat, "float"}, {2, at::kByte, "uint8"}, {6, at::kInt, "int32"},
+    {7, at::kLong, "int64"},  {9, at::kBool, "bool"},  {11, at::kDouble, "double"},
 };
 
 const ElementType* element_type(int32_t code) {
@@ -120,16 +122,35 @@ TensorFields read_tensor_fields(pbf_reader reader) {
   TensorFields t;
   while (reader.next()) {
     switch (reader.tag()) {
-      case kDims: append_int64(reader, t.dims); break;
-      case kType: t.type = reader.get_int32(); break;
-      case kFloat: append_float(reader, t.floats); break;
-      case kInt32: append_int32(reader, t.ints); break;
-      case kInt64: append_int64(reader, t.longs); break;
-      case kDouble: append_double(reader, t.doubles); break;
-      case kName: t.name = text(reader); break;
-      case kRaw: t.raw = reader.get_view(), t.has_raw = true; break;
-      case kLocation: t.location = reader.get_int32(); break;
-      default: reader.skip();
+      case kDims:
+        append_int64(reader, t.dims);
+        break;
+      case kType:
+        t.type = reader.get_int32();
+        break;
+      case kFloat:
+        append_float(reader, t.floats);
+        break;
+      case kInt32:
+        append_int32(reader, t.ints);
+        break;
+      case kInt64:
+        append_int64(reader, t.longs);
+        break;
+      case kDouble:
+        append_double(reader, t.doubles);
+        break;
+      case kName:
+        t.name = text(reader);
+        break;
+      case kRaw:
+        t.raw = reader.get_view(), t.has_raw = true;
+        break;
+      case kLocation:
+        t.location = reader.get_int32();
+        break;
+      default:
+        reader.skip();
     }
   }
   return t;
@@ -163,10 +184,14 @@ at::Tensor make_tensor(const TensorFields& t, const std::string& what) {
     return out;
   }
   switch (type->type) {
-    case at::kFloat: return copy(t.floats, at::kFloat);
-    case at::kDouble: return copy(t.doubles, at::kDouble);
-    case at::kLong: return copy(t.longs, at::kLong);
-    default: return copy(t.ints, at::kInt);
+    case at::kFloat:
+      return copy(t.floats, at::kFloat);
+    case at::kDouble:
+      return copy(t.doubles, at::kDouble);
+    case at::kLong:
+      return copy(t.longs, at::kLong);
+    default:
+      return copy(t.ints, at::kInt);
   }
 }
 
@@ -179,13 +204,18 @@ class Reader {
     bool has_graph = false, has_ir = false;
     while (reader.next()) {
       switch (reader.tag()) {
-        case model_field::kIrVersion: has_ir = reader.get_int64() > 0; break;
-        case model_field::kOpsetImport: read_opset(reader.get_message()); break;
+        case model_field::kIrVersion:
+          has_ir = reader.get_int64() > 0;
+          break;
+        case model_field::kOpsetImport:
+          read_opset(reader.get_message());
+          break;
         case model_field::kGraph:
           has_graph = true;
           read_graph(reader.get_message());
           break;
-        default: reader.skip();
+        default:
+          reader.skip();
       }
     }
     GRAPESHOT_CHECK(has_graph && has_ir, kParse, graph_.path,
@@ -202,9 +232,14 @@ class Reader {
     int64_t version = 0;
     while (reader.next()) {
       switch (reader.tag()) {
-        case opset_field::kDomain: domain = text(reader); break;
-        case opset_field::kVersion: version = reader.get_int64(); break;
-        default: reader.skip();
+        case opset_field::kDomain:
+          domain = text(reader);
+          break;
+        case opset_field::kVersion:
+          version = reader.get_int64();
+          break;
+        default:
+          reader.skip();
       }
     }
     if (domain.empty() || domain == "ai.onnx") graph_.opset = version;
@@ -215,18 +250,26 @@ class Reader {
     using namespace graph_field;
     while (reader.next()) {
       switch (reader.tag()) {
-        case kNode: read_node(reader.get_message()); break;
+        case kNode:
+          read_node(reader.get_message());
+          break;
         case kInitializer: {
           const TensorFields t = read_tensor_fields(reader.get_message());
           graph_.constants[t.name] =
               make_tensor(t, str(graph_.path, ": initializer '", t.name, "'"));
           break;
         }
-        case kInput: graph_.inputs.push_back(read_port(reader.get_message())); break;
-        case kOutput: graph_.outputs.push_back(read_port(reader.get_message())); break;
+        case kInput:
+          graph_.inputs.push_back(read_port(reader.get_message()));
+          break;
+        case kOutput:
+          graph_.outputs.push_back(read_port(reader.get_message()));
+          break;
         case kSparse:
-          throw Error(ErrorCode::kUnsupported, graph_.path + ": sparse initializers cannot be read");
-        default: reader.skip();
+          throw Error(ErrorCode::kUnsupported,
+                      graph_.path + ": sparse initializers cannot be read");
+        default:
+          reader.skip();
       }
     }
   }
@@ -237,13 +280,26 @@ class Reader {
     std::vector<pbf_reader> attributes;
     while (reader.next()) {
       switch (reader.tag()) {
-        case kInput: node.inputs.push_back(text(reader)); break;
-        case kOutput: node.outputs.push_back(text(reader)); break;
-        case kName: node.name = text(reader); break;
-        case kOp: node.op = text(reader); break;
-        case kDomain: node.domain = text(reader); break;
-        case kAttribute: attributes.push_back(reader.get_message()); break;
-        default: reader.skip();
+        case kInput:
+          node.inputs.push_back(text(reader));
+          break;
+        case kOutput:
+          node.outputs.push_back(text(reader));
+          break;
+        case kName:
+          node.name = text(reader);
+          break;
+        case kOp:
+          node.op = text(reader);
+          break;
+        case kDomain:
+          node.domain = text(reader);
+          break;
+        case kAttribute:
+          attributes.push_back(reader.get_message());
+          break;
+        default:
+          reader.skip();
       }
     }
     if (node.domain == "ai.onnx") node.domain.clear();
@@ -259,15 +315,32 @@ class Reader {
     bool has_tensor = false;
     while (reader.next()) {
       switch (reader.tag()) {
-        case kName: a.name = text(reader); break;
-        case kF: a.f = reader.get_float(); break;
-        case kI: a.i = reader.get_int64(); break;
-        case kS: a.s = text(reader); break;
-        case kT: tensor = reader.get_message(), has_tensor = true; break;
-        case kG: a.graph = true, reader.skip(); break;
-        case kFloats: append_float(reader, a.floats); break;
-        case kInts: append_int64(reader, a.ints); break;
-        default: reader.skip();
+        case kName:
+          a.name = text(reader);
+          break;
+        case kF:
+          a.f = reader.get_float();
+          break;
+        case kI:
+          a.i = reader.get_int64();
+          break;
+        case kS:
+          a.s = text(reader);
+          break;
+        case kT:
+          tensor = reader.get_message(), has_tensor = true;
+          break;
+        case kG:
+          a.graph = true, reader.skip();
+          break;
+        case kFloats:
+          append_float(reader, a.floats);
+          break;
+        case kInts:
+          append_int64(reader, a.ints);
+          break;
+        default:
+          reader.skip();
       }
     }
     if (has_tensor) {

@@ -1,4 +1,5 @@
-// grapeshot/io/onnx/graph.h: an ONNX file as nodes and constants, as read: nothing is run or changed.
+// grapeshot/io/onnx/graph.h: an ONNX file as nodes and constants, as read: nothing is run or
+// changed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct Attribute {
   std::string s;
   std::vector<int64_t> ints;
   std::vector<float> floats;
-  at::Tensor tensor;  ///< undefined unless the attribute is a tensor
+  at::Tensor tensor;   ///< undefined unless the attribute is a tensor
   bool graph = false;  ///< holds a subgraph, which no supported operator reads
 };
 
@@ -48,8 +49,9 @@ struct Graph {
   int64_t opset = 0;  ///< of ai.onnx
   int64_t opset_ml = 0;
   std::vector<Node> nodes;
-  std::unordered_map<std::string, at::Tensor> constants;  ///< initializers, float64/32, integers, bool
-  std::vector<Port> inputs, outputs;                      ///< inputs without the initializers
+  std::unordered_map<std::string, at::Tensor>
+      constants;                      ///< initializers, float64/32, integers, bool
+  std::vector<Port> inputs, outputs;  ///< inputs without the initializers
 };
 
 /// Reads a serialised ModelProto. Throws Error{kParse, "path: ..."} when the bytes are no ONNX

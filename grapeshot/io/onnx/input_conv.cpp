@@ -26,8 +26,8 @@ class InputConv : public torch::autograd::Function<InputConv> {
     context->save_for_backward({blocked});
     context->saved_data["size"] = x.sizes().slice(2).vec();
     // Of the full correlation of the gradient with the kernel, padding takes away the rim.
-    context->saved_data["padding"] = std::vector<int64_t>{weight.size(2) - 1 - padding[0],
-                                                          weight.size(3) - 1 - padding[1]};
+    context->saved_data["padding"] =
+        std::vector<int64_t>{weight.size(2) - 1 - padding[0], weight.size(3) - 1 - padding[1]};
     return convolve(x, weight, bias, {1, 1}, padding);
   }
 
@@ -41,8 +41,7 @@ class InputConv : public torch::autograd::Function<InputConv> {
     }
     const at::Tensor blocks =
         convolve(g, context->get_saved_variables()[0], at::Tensor(), {2, 2}, padding);
-    const at::Tensor x =
-        at::pixel_shuffle(blocks, 2).slice(2, 0, size[0]).slice(3, 0, size[1]);
+    const at::Tensor x = at::pixel_shuffle(blocks, 2).slice(2, 0, size[0]).slice(3, 0, size[1]);
     return {x, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };

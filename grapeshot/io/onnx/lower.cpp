@@ -17,8 +17,8 @@ Values affine(const Call& call) {
   const at::Tensor x = fold_rows(call.in[0]);
   std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
   shape[1] = x.size(1);
-  return {unfold_rows(at::addcmul(call.in[2].t.view(shape), x, call.in[1].t.view(shape)),
-                      call.in[0])};
+  return {
+      unfold_rows(at::addcmul(call.in[2].t.view(shape), x, call.in[1].t.view(shape)), call.in[0])};
 }
 
 // Sign(Sign(x) + c), 0 < c < 1: how exporters spell a sign without zero.
@@ -91,6 +91,12 @@ at::Tensor rounded(const at::Tensor& t) {
   return t.to(at::kFloat).contiguous();
 }
 
+// A name that no constant of the file has.
+std::string free_name(const Network& network, std::string name) {
+  while (network.constants.contains(name)) name += "'";
+  return name;
+}
+
 // Scales output channel c of a Conv, Gemm or MatMul by a[c] and adds b[c], in float64.
 void scale_layer(Network& network, BoundNode& layer, const at::Tensor& a, const at::Tensor& b) {
   Node& node = layer.node;
@@ -98,14 +104,15 @@ void scale_layer(Network& network, BoundNode& layer, const at::Tensor& a, const 
   const bool columns = node.op != "Conv" && node.i("transB", 0) == 0;
   std::vector<int64_t> shape(static_cast<size_t>(weight.dim()), 1);
   shape[columns ? 1 : 0] = a.numel();
-  const std::string base = node.outputs[0];
-  network.constants[base + "/weight"] = rounded(weight * a.view(shape));
+  const std::string new_weight = free_name(network, node.outputs[0] + "/weight");
+  network.constants[new_weight] = rounded(weight * a.view(shape));
   at::Tensor bias = b;
   if (node.inputs.size() > 2 && !node.inputs[2].empty()) {
     bias = network.constants.at(node.inputs[2]).to(at::kDouble).reshape({-1}) * a + b;
   }
-  network.constants[base + "/bias"] = rounded(bias);
-  node.inputs = {node.inputs[0], base + "/weight", base + "/bias"};
+  const std::string new_bias = free_name(network, node.outputs[0] + "/bias");
+  network.constants[new_bias] = rounded(bias);
+  node.inputs = {node.inputs[0], new_weight, new_bias};
   if (node.op == "MatMul") {
     node.op = "Gemm";
     layer.run = gemm_function();
@@ -122,14 +129,16 @@ BoundNode* scalable(Links& links, const Recording& recording, const std::string&
     const at::Tensor* weight = links.constant(node.inputs[1]);
     if (!weight) return nullptr;
     if (op == "Conv") return weight->size(0) == channels ? layer : nullptr;
-    if (weight->dim() != 2 || recording.tensors.at(node.inputs[0]).shape.size() != 2) return nullptr;
+    if (weight->dim() != 2 || recording.tensors.at(node.inputs[0]).shape.size() != 2)
+      return nullptr;
     if (node.f("alpha", 1.f) != 1.f || node.f("beta", 1.f) != 1.f || node.i("transA", 0) != 0) {
       return nullptr;
     }
     if (weight->size(node.i("transB", 0) != 0 ? 0 : 1) != channels) return nullptr;
     const bool biased = node.inputs.size() > 2 && !node.inputs[2].empty();
     const at::Tensor* bias = biased ? links.constant(node.inputs[2]) : nullptr;
-    // A C of one value a row of A has as many values where A has as many rows as there are channels.
+    // A C of one value a row of A has as many values where A has as many rows as there are
+    // channels.
     const bool per_channel =
         bias && bias->dim() > 0 && bias->numel() == channels && bias->size(-1) == channels;
     return !biased || per_channel ? layer : nullptr;
@@ -155,8 +164,8 @@ void drop_idle(Network& network, const Recording& recording) {
       if (c < 0 || (node.op == "Sub" && c == 0)) continue;
       const std::string other = node.inputs[static_cast<size_t>(1 - c)];
       const at::Tensor& value = *links.constant(node.inputs[static_cast<size_t>(c)]);
-      const bool same_shape = recording.tensors.at(other).shape ==
-                              recording.tensors.at(node.outputs[0]).shape;
+      const bool same_shape =
+          recording.tensors.at(other).shape == recording.tensors.at(node.outputs[0]).shape;
       if (same_shape && value.is_floating_point() && value.count_nonzero().item<int64_t>() == 0) {
         links.bypass(bound, other);
       }
@@ -198,11 +207,12 @@ void fold_batch_normalization(Network& network, const Recording& recording) {
       links.absorb(*layer, bound);
       continue;
     }
-    const std::string base = node.outputs[0];
-    network.constants[base + "/a"] = rounded(a);
-    network.constants[base + "/b"] = rounded(b);
+    const std::string new_a = free_name(network, node.outputs[0] + "/a");
+    network.constants[new_a] = rounded(a);
+    const std::string new_b = free_name(network, node.outputs[0] + "/b");
+    network.constants[new_b] = rounded(b);
     node.op = "Affine";
-    node.inputs = {node.inputs[0], base + "/a", base + "/b"};
+    node.inputs = {node.inputs[0], new_a, new_b};
     bound.run = affine;
   }
 }
@@ -245,10 +255,10 @@ void block_input_convolutions(Network& network, const Recording&) {
     const at::Tensor blocked = blocked_gradient_weight(weight->second);
     node.inputs.resize(3);
     if (node.inputs[2].empty()) {
-      node.inputs[2] = base + "/bias";
+      node.inputs[2] = free_name(network, base + "/bias");
       network.constants[node.inputs[2]] = at::zeros({blocked.size(1)});
     }
-    node.inputs.push_back(base + "/blocked");
+    node.inputs.push_back(free_name(network, base + "/blocked"));
     network.constants[node.inputs[3]] = blocked;
     bound.run = input_conv;
   }

@@ -106,9 +106,8 @@ Network bind(const Graph& graph) {
     }
   }
   GRAPESHOT_CHECK(missing.empty(), kUnsupported, graph.path, ": ", named.size(),
-                  named.size() == 1 ? " operator is" : " operators are",
-                  " not supported at opset ", graph.opset, ": ", missing,
-                  "; `grapeshot list operators` shows what is");
+                  named.size() == 1 ? " operator is" : " operators are", " not supported at opset ",
+                  graph.opset, ": ", missing, "; `grapeshot list operators` shows what is");
   return network;
 }
 
@@ -116,6 +115,29 @@ Network bind(const Graph& graph) {
 at::Tensor flat_rows(const Value& v, int64_t n) {
   if (v.rows) return v.t.reshape({n, product(v.shape().vec())});
   return v.t.reshape({1, v.t.numel()}).expand({n, v.t.numel()});
+}
+
+// The tensors that are channels of a convolution over space, [B, C, space...]: what a convolution
+// writes, and what operators that keep that layout make of it.
+std::unordered_set<std::string> feature_maps(const Network& network, const Recording& recording) {
+  static const std::unordered_set<std::string_view> keeps = {
+      "Add",      "AveragePool", "BatchNormalization",
+      "Div",      "Dropout",     "Floor",
+      "Identity", "LeakyRelu",   "MaxPool",
+      "Mul",      "Relu",        "Round",
+      "Sigmoid",  "Sign",        "Sub",
+      "Tanh"};
+  std::unordered_set<std::string> maps;
+  for (const BoundNode& bound : network.nodes) {
+    const Node& node = bound.node;
+    const size_t rank = recording.tensors.at(node.outputs[0]).shape.size();
+    const bool follows =
+        keeps.contains(node.op) && std::ranges::any_of(node.inputs, [&](const std::string& in) {
+          return maps.contains(in) && recording.tensors.at(in).shape.size() == rank;
+        });
+    if (node.op == "Conv" || follows) maps.insert(node.outputs[0]);
+  }
+  return maps;
 }
 
 bool close(const at::Tensor& a, const at::Tensor& b) {
@@ -133,8 +155,8 @@ OnnxModel::OnnxModel(Network network) : name_(network.path), network_(std::move(
   shape.insert(shape.begin(), 2);
   Rng rng(uint64_t{1});
   recording_ = fold_constants(network_, at::rand(shape, rng.generator()));
-  GRAPESHOT_CHECK(recording_.tensors.contains(network_.output), kParse, name_,
-                  ": the output '", network_.output, "' is written by no node");
+  GRAPESHOT_CHECK(recording_.tensors.contains(network_.output), kParse, name_, ": the output '",
+                  network_.output, "' is written by no node");
   outputs_ = product(output_shape());
   find_logits(network_, recording_);
   for (const BoundNode& bound : network_.nodes) {
@@ -182,24 +204,29 @@ at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head he
 }
 
 // A batch must give what its rows give alone; where it does not (an operator that mixes rows in a
-// way we did not foresee), the model runs row by row instead. A first comparison in float32 is cheap;
-// only float64 tells a step function that rounding flipped from a row that leaked into another.
+// way we did not foresee), the model runs row by row instead. In the same way the lowered graph
+// must give what the graph as read gives, or it is not used. A first comparison in float32 is
+// cheap; only float64 tells a step function that rounding flipped from a real difference.
 void OnnxModel::check_rows() {
   Rng rng(uint64_t{2});
+  bool rows_agree = true, lowering_agrees = true;
   for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
     const at::Tensor x = at::rand({2, inputs_}, rng.generator()).to(type);
-    bool agrees = true;
+    rows_agree = lowering_agrees = true;
+    std::vector<at::Tensor> whole;
     for (const Compiled* compiled : {&as_read_, &lowered_}) {
-      const at::Tensor both = run_batch(*compiled, x, Head::kOutputs, Surrogate::kLoose);
+      whole.push_back(run_batch(*compiled, x, Head::kOutputs, Surrogate::kLoose));
       for (int64_t i = 0; i < 2; ++i) {
         const at::Tensor alone =
             run_batch(*compiled, x.slice(0, i, i + 1), Head::kOutputs, Surrogate::kLoose);
-        agrees = agrees && close(both.slice(0, i, i + 1), alone);
+        rows_agree = rows_agree && close(whole.back().slice(0, i, i + 1), alone);
       }
     }
-    if (agrees) return;
+    lowering_agrees = close(whole[0], whole[1]);
+    if (rows_agree && lowering_agrees) return;
   }
-  fallback_ = "a batch of two rows does not give what the rows give one by one";
+  if (!rows_agree) fallback_ = "a batch of two rows does not give what the rows give one by one";
+  if (!lowering_agrees) lowered_ = compile(network_);
 }
 
 void OnnxModel::find_taps() {
@@ -214,6 +241,16 @@ void OnnxModel::find_taps() {
   const auto rectifies = [](const Node* node) {
     return node && (node->op == "Relu" || node->op == "LeakyRelu");
   };
+  // What reads `name` alone, seen through operators that leave neurons what they are.
+  const auto real_reader = [&](const std::string& name) {
+    const Node* reader = only_reader(name);
+    while (reader && (reader->op == "BatchNormalization" || reader->op == "Identity" ||
+                      reader->op == "Dropout")) {
+      reader = only_reader(reader->outputs[0]);
+    }
+    return reader;
+  };
+  const std::unordered_set<std::string> maps = feature_maps(network_, recording_);
   for (const BoundNode& bound : network_.nodes) {
     const Node& node = bound.node;
     Tap tap;
@@ -222,18 +259,20 @@ void OnnxModel::find_taps() {
     if (node.op == "MatMul") {
       // A linear layer's output includes its bias.
       const Node* add = only_reader(tap.name);
-      if (add && add->op == "Add" &&
-          std::ranges::any_of(add->inputs,
-                              [&](const auto& in) { return network_.constants.contains(in); })) {
+      if (add && add->op == "Add" && std::ranges::any_of(add->inputs, [&](const auto& in) {
+            return network_.constants.contains(in);
+          })) {
         tap.name = add->outputs[0];
       }
     } else if (node.op != "Conv" && node.op != "Gemm" && !tap.rectifier) {
       continue;
     }
-    tap.redundant = !tap.rectifier && rectifies(only_reader(tap.name));
+    tap.redundant = !tap.rectifier && rectifies(real_reader(tap.name));
     const auto& shape = recording_.tensors.at(tap.name).shape;
-    tap.neurons = shape.size() > 2 ? shape[0] * shape[1] : product(shape);
+    const bool map = maps.contains(tap.name);
+    tap.neurons = map ? shape[0] * shape[1] : product(shape);
     taps_.push_back(tap);
+    tap_is_map_.push_back(map);
     tap_slots_.push_back(as_read_.program->slot(tap.name));
   }
 }
@@ -291,12 +330,9 @@ Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t
   const auto values = as_read_.program->run(x.reshape(shape), slots, Surrogate::kLoose);
   trace.y = flat_rows(values[0], x.size(0));
   for (size_t k = 1; k < values.size(); ++k) {
-    const at::Tensor& a = values[k].t;  // [N, B, C, space...] or [N, units...]
-    if (values[k].rank() > 2) {
-      trace.activations.push_back(a.abs().flatten(3).amax(3).flatten(1));
-    } else {
-      trace.activations.push_back(a.abs().flatten(1));
-    }
+    const at::Tensor a = values[k].t.abs();  // [N, B, C, space...] or [N, units...]
+    const bool map = tap_is_map_[static_cast<size_t>(wanted[k - 1])];
+    trace.activations.push_back(map ? a.flatten(3).amax(3).flatten(1) : a.flatten(1));
   }
   return trace;
 }

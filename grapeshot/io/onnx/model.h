@@ -69,6 +69,7 @@ class OnnxModel final : public Model {
   Compiled as_read_, lowered_;
   std::vector<Tap> taps_;
   std::vector<int32_t> tap_slots_;  ///< in as_read_
+  std::vector<bool> tap_is_map_;    ///< [B, C, space...]: a neuron is a channel
   bool has_surrogates_ = false;
   std::string fallback_;
 };

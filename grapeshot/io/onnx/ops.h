@@ -1,9 +1,9 @@
 // grapeshot/io/onnx/ops.h: ONNX operators on tensors that carry a row axis.
 //
 // A Value is an ONNX tensor of many rows at once: [N, shape...] when it depends on the input
-// ("rows"), the bare shape when it is a constant. The model's own batch of 1 stays where it is, so no
-// constant of the file (a baked Reshape, Gemm, Flatten) has to be rewritten: operators shift their
-// axes by one, and convolutions fold the two leading axes.
+// ("rows"), the bare shape when it is a constant. The model's own batch of 1 stays where it is, so
+// no constant of the file (a baked Reshape, Gemm, Flatten) has to be rewritten: operators shift
+// their axes by one, and convolutions fold the two leading axes.
 //
 // An operator is one function and one row of a table in ops_<group>.cpp.
 #pragma once

@@ -74,7 +74,8 @@ Values softmax(const Call& call) {
 constexpr Operator kTable[] = {
     {"Add", 7, 2, "Sum, broadcast.", add},
     {"Div", 7, 2, "Quotient, broadcast; integers round towards zero.", div},
-    {"Floor", 1, 1, "Largest integer not above; straight-through gradient.", step<StepKind::kFloor>},
+    {"Floor", 1, 1, "Largest integer not above; straight-through gradient.",
+     step<StepKind::kFloor>},
     {"LeakyRelu", 1, 1, "x, or alpha x below 0.", leaky_relu},
     {"Mul", 7, 2, "Product, broadcast.", mul},
     {"Relu", 1, 1, "max(x, 0).", relu},

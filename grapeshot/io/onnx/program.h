@@ -1,4 +1,5 @@
-// grapeshot/io/onnx/program.h: nodes in order, with their constants, ready to run on a batch of rows.
+// grapeshot/io/onnx/program.h: nodes in order, with their constants, ready to run on a batch of
+// rows.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,8 @@
 
 namespace grapeshot::onnx {
 
-/// A node with the function that runs it: an ONNX operator or what a lowering pass put in its place.
+/// A node with the function that runs it: an ONNX operator or what a lowering pass put in its
+/// place.
 struct BoundNode {
   Node node;
   OperatorFn run = nullptr;
@@ -50,8 +52,8 @@ class Program {
  public:
   explicit Program(const Network& network);
 
-  /// The tensors named `wanted` ([N, shape...] each, constants as they are) for x [N, input_shape...],
-  /// float32 or float64. Stops as soon as the last of them is there. Thread-safe.
+  /// The tensors named `wanted` ([N, shape...] each, constants as they are) for x [N,
+  /// input_shape...], float32 or float64. Stops as soon as the last of them is there. Thread-safe.
   [[nodiscard]] std::vector<Value> run(const at::Tensor& x, const std::vector<int32_t>& wanted,
                                        Surrogate surrogate) const;
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <span>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -29,42 +30,55 @@ at::Tensor step_of(const at::Tensor& x) {
   return out;
 }
 
-float mean_size(const at::Tensor& x) {
-  const int64_t n = x.numel();
-  if (n == 0) return 0.f;
-  if (!is_plain(x)) return x.abs().mean().item<float>();
-  constexpr int64_t kWidth = 16;  // independent sums, so that the compiler may use vectors
-  std::array<float, kWidth> sums{};
-  const auto* in = x.const_data_ptr<float>();
-  int64_t i = 0;
-  for (; i + kWidth <= n; i += kWidth) {
-    for (int64_t k = 0; k < kWidth; ++k) sums[static_cast<size_t>(k)] += std::fabs(in[i + k]);
-  }
-  double total = 0.;
-  for (; i < n; ++i) total += std::fabs(in[i]);
-  for (const float sum : sums) total += sum;
-  return static_cast<float>(total / static_cast<double>(n));
+// Whether row i is the i-th part of the memory.
+bool rows_in_order(const at::Tensor& x) {
+  return is_plain(x) && x.dim() > 0 && x.numel() > 0 && x.stride(0) * x.size(0) == x.numel();
 }
 
-at::Tensor where_bounded(const at::Tensor& gradient, const at::Tensor& x, float bound) {
-  if (!is_plain(x) || !is_plain(gradient) || gradient.strides() != x.strides()) {
-    return gradient.masked_fill(at::gt(x.abs(), bound), 0);
+float mean_size(std::span<const float> x) {
+  constexpr size_t kWidth = 16;  // independent sums, so that the compiler may use vectors
+  std::array<float, kWidth> sums{};
+  size_t i = 0;
+  for (; i + kWidth <= x.size(); i += kWidth) {
+    for (size_t k = 0; k < kWidth; ++k) sums[k] += std::fabs(x[i + k]);
+  }
+  double total = 0.;
+  for (; i < x.size(); ++i) total += std::fabs(x[i]);
+  for (const float sum : sums) total += sum;
+  return static_cast<float>(total / static_cast<double>(x.size()));
+}
+
+// `gradient` where |x| is at most the mean of its row, 0 elsewhere.
+at::Tensor where_bounded(const at::Tensor& gradient, const at::Tensor& x) {
+  if (!rows_in_order(x) || !is_plain(gradient) || gradient.strides() != x.strides()) {
+    if (x.numel() == 0) return gradient;
+    const at::Tensor size = x.abs();
+    at::Tensor bound = size.flatten(1).mean(1);
+    while (bound.dim() < x.dim()) bound = bound.unsqueeze(-1);
+    return gradient.masked_fill(size > bound, 0);
   }
   at::Tensor out = at::empty_like(x);
   const auto* g = gradient.const_data_ptr<float>();
   const auto* in = x.const_data_ptr<float>();
   auto* to = out.mutable_data_ptr<float>();
-  const int64_t n = x.numel();
-  for (int64_t i = 0; i < n; ++i) to[i] = std::fabs(in[i]) <= bound ? g[i] : 0.f;
+  const int64_t per_row = x.stride(0);
+  for (int64_t row = 0; row < x.numel(); row += per_row) {
+    const float bound = mean_size({in + row, static_cast<size_t>(per_row)});
+    for (int64_t i = row; i < row + per_row; ++i) to[i] = std::fabs(in[i]) <= bound ? g[i] : 0.f;
+  }
   return out;
 }
 
 at::Tensor value_of(const at::Tensor& x, StepKind kind) {
   switch (kind) {
-    case StepKind::kSign: return at::sign(x);
-    case StepKind::kStep: return step_of(x);
-    case StepKind::kRound: return at::round(x);
-    case StepKind::kFloor: return at::floor(x);
+    case StepKind::kSign:
+      return at::sign(x);
+    case StepKind::kStep:
+      return step_of(x);
+    case StepKind::kRound:
+      return at::round(x);
+    case StepKind::kFloor:
+      return at::floor(x);
   }
   return x;
 }
@@ -80,7 +94,7 @@ class StraightThrough : public torch::autograd::Function<StraightThrough> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     at::Tensor g = gradients[0];
-    if (!saved.empty()) g = where_bounded(g, saved[0], mean_size(saved[0]));
+    if (!saved.empty()) g = where_bounded(g, saved[0]);
     return {g, at::Tensor(), at::Tensor()};
   }
 };

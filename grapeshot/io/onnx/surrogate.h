@@ -9,14 +9,15 @@
 namespace grapeshot::onnx {
 
 enum class StepKind {
-  kSign,     ///< -1, 0, 1
-  kStep,     ///< x >= 0 ? 1 : -1, what Sign(Sign(x) + c) computes for 0 < c < 1
-  kRound,    ///< half to even
+  kSign,   ///< -1, 0, 1
+  kStep,   ///< x >= 0 ? 1 : -1, what Sign(Sign(x) + c) computes for 0 < c < 1
+  kRound,  ///< half to even
   kFloor,
 };
 
 /// The step function of `x`, element by element. Where history is recorded, the gradient passes
-/// straight through: everywhere (kLoose), or for kSign and kStep only where |x| <= mean |x| (kBounded).
+/// straight through: everywhere (kLoose), or for kSign and kStep only where |x| is at most the mean
+/// |x| of its row, the first axis (kBounded).
 [[nodiscard]] at::Tensor step_function(const at::Tensor& x, StepKind kind, Surrogate surrogate);
 
 }  // namespace grapeshot::onnx

@@ -181,7 +181,7 @@ class Campaign {
       return share(ga) < share(gb);
     };
     for (Unit& unit : units_) {
-      if (groups_[unit.group].unbroken == 0 && !options_.keep_going) continue;
+      if (groups_[unit.group].unbroken == 0) continue;
       Unit*& slot = unit.busy ? shared : best;
       if (!slot || before(&unit, slot)) slot = &unit;
     }
@@ -203,7 +203,7 @@ class Campaign {
 
   bool finished() const {
     const bool budget = options_.candidates > 0 && totals_.candidates >= options_.candidates;
-    return budget || (!options_.keep_going && retired_all()) || failure_ || deadline_.expired();
+    return budget || retired_all() || failure_ || deadline_.expired();
   }
 
   bool retired_all() const {

@@ -95,6 +95,7 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
   const int64_t outputs = properties[0]->outputs;
   std::vector<int64_t> instance, first = {0}, labels;
   int64_t cases = 1, rows = 1;
+  bool empty = false;  // some box
   for (size_t i = 0; i < properties.size(); ++i) {
     GRAPESHOT_CHECK(
         properties[i]->inputs == properties[0]->inputs && properties[i]->outputs == outputs,
@@ -102,6 +103,7 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
     for (const Region& region : properties[i]->regions) {
       instance.push_back(static_cast<int64_t>(i));
       labels.push_back(top1_label(region, outputs));
+      empty = empty || region.box.empty;
       cases = std::max(cases, static_cast<int64_t>(region.cases.size()));
       for (const Case& c : region.cases) rows = std::max(rows, static_cast<int64_t>(c.rows.size()));
     }
@@ -112,7 +114,7 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
   hi_ = boxes(properties, regions, &Box::hi);
   instance_ = at::tensor(instance, at::kLong);
   first_region_ = at::tensor(first, at::kLong);
-  if (std::ranges::all_of(labels, [](int64_t label) { return label >= 0; })) {
+  if (!empty && std::ranges::all_of(labels, [](int64_t label) { return label >= 0; })) {
     label_ = at::tensor(labels, at::kLong);
     return;
   }
@@ -124,7 +126,9 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
   int64_t r = 0;
   for (const Property* property : properties) {
     for (const Region& region : property->regions) {
-      for (size_t c = 0; c < region.cases.size(); ++c) {
+      // Nothing violates in an empty box: all of its cases are far.
+      const size_t there = region.box.empty ? 0 : region.cases.size();
+      for (size_t c = 0; c < there; ++c) {
         const auto ci = static_cast<int64_t>(c);
         for (int64_t m = 0; m < rows; ++m) b[r][ci][m] = kInfinity;
         for (size_t m = 0; m < region.cases[c].rows.size(); ++m) {

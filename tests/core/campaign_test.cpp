@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
@@ -422,4 +423,46 @@ TEST_CASE("run_campaign: one input breaks every instance that it violates") {
   CHECK(out.result.totals.broken == 2);
   REQUIRE(out.findings.size() == 2);
   CHECK(at::equal(out.findings[0].x, out.findings[1].x));
+}
+
+TEST_CASE("run_campaign: a box without a float in it is not searched, and nothing is found there") {
+  FakeModel model = FakeModel::sum(kInputs);
+  RowCounter counter(model);
+  Property empty = instance(1, -100.);  // broken everywhere, if there were anything
+  empty.regions[0].box.lo[0] = std::nextafter(empty.regions[0].box.hi[0], 100.f);
+  empty.regions[0].box.empty = true;
+  Property partly = instance(2, kImpossible);
+  partly.regions.push_back(empty.regions[0]);
+  const std::vector<Property> properties = {empty, instance(0, kImpossible), partly};
+  for (const bool keep_going : {false, true}) {
+    for (const char* schedule : {"fair", "paper"}) {
+      CAPTURE(keep_going);
+      CAPTURE(schedule);
+      LoopOptions options = test_options(400);
+      options.keep_going = keep_going;
+      options.schedule = schedule;
+      const Outcome mixed = run({campaign_model(model, properties)}, options);
+      CHECK(mixed.result.totals.candidates == 400);
+      CHECK(mixed.result.totals.violations == 0);
+      CHECK(mixed.result.totals.borderline == 0);
+      CHECK(mixed.findings.empty());
+      CHECK(mixed.result.instances[0].candidates == 0);
+      CHECK(mixed.result.instances[0].best_margin == kInf);
+      // With nothing else to search the campaign is over at once.
+      const Outcome alone = run({campaign_model(model, {empty})}, options);
+      CHECK(alone.result.totals.candidates == 0);
+      CHECK(alone.result.totals.broken == 0);
+    }
+  }
+}
+
+TEST_CASE("run_campaign: candidates are counted for the instance that they were made for") {
+  FakeModel model = FakeModel::sum(kInputs);
+  RowCounter counter(model);
+  const std::vector<Property> properties = {instance(0, 0.5), instance(1, kImpossible),
+                                            instance(2, kImpossible)};
+  const Outcome out = run({campaign_model(model, properties)}, test_options(800));
+  for (size_t i = 0; i < properties.size(); ++i) {
+    CHECK(out.result.instances[i].candidates == counter.rows[static_cast<int64_t>(i)]);
+  }
 }

@@ -349,3 +349,16 @@ TEST_CASE("SpecTensors: no instances, or instances of different models, are refu
   CHECK(message_of(ErrorCode::kInvalidArgument, [&] { SpecTensors specs(pointers(properties)); }) ==
         "the specifications of one model differ in their variables");
 }
+
+TEST_CASE("margins: nothing violates in an empty box") {
+  for (const std::vector<Case>& cases : {top1(0, 2), std::vector<Case>{{{below(0, 100.)}}}}) {
+    Property p = property(1, 2, {{box({1.f}, {0.f}), cases}, {cube(1, 0.f, 1.f), cases}});
+    p.regions[0].box.empty = true;
+    const Property* const pointer = &p;
+    const SpecTensors specs({&pointer, 1});
+    const RowSpec rows = specs.gather(indices({0, 1}));
+    const at::Tensor margin = margins(matrix(2, 2, {0.f, 5.f, 0.f, 5.f}), rows);
+    CHECK(floats(margin)[0] == kInf);
+    CHECK(floats(margin)[1] <= 0.f);
+  }
+}

@@ -109,3 +109,15 @@ TEST_CASE("trace: the activations before a BatchNormalization are not those of t
       at::conv2d(image, weights({3, 2, 3, 3}, 1), weights({3}, 2), 1, 1).abs().amax({2, 3});
   CHECK(relative_gap(model.trace(x, Head::kOutputs, {0}).activations[0], expected) < 1e-6);
 }
+
+TEST_CASE("taps: a linear layer over several rows of its own counts every unit") {
+  Net net({1, 3, 4});
+  net.constant("w", weights({4, 2})).add("MatMul", {"x", "w"}, "y");
+  const OnnxModel model(net.graph());
+  REQUIRE(model.taps().size() == 1);
+  check_tap(model.taps()[0], "y", false, false, 6);
+  const at::Tensor x = weights({5, 12}, 3);
+  const Trace trace = model.trace(x, Head::kOutputs, {0});
+  CHECK(relative_gap(trace.activations[0],
+                     at::matmul(x.reshape({5, 3, 4}), weights({4, 2})).abs().flatten(1)) < 1e-6);
+}

@@ -213,7 +213,7 @@ OTHERS = [
         "integers of 8 to 64 bits",
     ),
     ((*DATA, "cut.npy", "--eps", "0.1"), "cut.npy: the file ends before its last number"),
-    ((*DATA, "nan.npy", "--eps", "0.1"), "nan.npy: holds NaN or infinite values"),
+    ((*DATA, "nan.npy", "--eps", "0.1"), "nan.npy: holds NaN, infinite or larger values than float32"),
     (
         (*DATA, "x63.npy", "--eps", "0.1"),
         f"x63.npy: 189 values in 3 rows; {NET} has 64 inputs a row",
@@ -347,8 +347,11 @@ USAGE = [
     (("fuzz",), None),
     (("fuzz", NET), None),
     (("fuzz", "--instances", "a.csv", NET), "--instances names its models itself"),
-    (("fuzz", NET, "--data", "x.npy"), "--data needs --eps above 0"),
-    (("fuzz", NET, "--data", "x.npy", "--eps", "-1"), "--data needs --eps above 0"),
+    (("fuzz", NET, "--data", "x.npy"), "--data needs a finite --eps above 0"),
+    (("fuzz", NET, "--data", "x.npy", "--eps", "-1"), "--data needs a finite --eps above 0"),
+    (("fuzz", NET, "--data", "x.npy", "--eps", "inf"), "--data needs a finite --eps above 0"),
+    ((*FUZZ, "--eps", "1"), "--labels and --eps go with --data"),
+    ((*FUZZ, "--threads", "100000"), "--threads must be from 0 (all cores) to 1024"),
     (
         (*FUZZ, "--frob"),
         "the following argument was not expected: --frob; see `grapeshot fuzz --help`",

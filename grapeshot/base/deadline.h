@@ -23,8 +23,8 @@ class Deadline {
   /// `limit_s` seconds from now; infinity never ends.
   Deadline(double limit_s, const std::atomic<bool>* stop) : stop_(stop) {
     if (limit_s < kForever) {
-      end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                std::chrono::duration<double>(limit_s));
+      end_ = Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit_s));
     }
   }
 

@@ -362,3 +362,12 @@ TEST_CASE("load_model: plain and gzipped files give the same network; errors nam
   CHECK(error_of([&] { (void)onnx::load_model(folder.file("none.onnx")); }).code() ==
         ErrorCode::kNotFound);
 }
+
+TEST_CASE("OnnxModel: up to opset 12 a softmax is over all that follows its axis") {
+  for (const int64_t opset : {11, 13}) {
+    Net net({2, 2, 3}, opset);
+    net.add("Softmax", {"x"}, "y", {integer("axis", 1)});
+    const std::vector<float> y = floats(OnnxModel(net.graph()).evaluate(at::zeros({1, 12})));
+    for (const float each : y) CHECK(near(each, opset == 11 ? 1. / 6. : 1. / 2., 1e-6));
+  }
+}

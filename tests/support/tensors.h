@@ -47,6 +47,12 @@ inline std::vector<int64_t> longs(const at::Tensor& t) {
   return {data, data + flat.numel()};
 }
 
+/// Whether a is within `tolerance` of b (doctest's Approx adds 1 to what its epsilon is a share
+/// of).
+inline bool near(double a, double b, double tolerance) {
+  return std::abs(a - b) <= tolerance;
+}
+
 /// Largest |a - b| over 1 + |b|; +inf when the shapes differ or one is not finite where the other
 /// is.
 inline double relative_gap(const at::Tensor& a, const at::Tensor& b) {

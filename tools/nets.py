@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -67,11 +68,15 @@ def read_bytes(path):
 
 
 class Reference:
-    """ONNX Runtime with one thread, one row at a time."""
+    """ONNX Runtime with one thread, one row at a time.
+
+    A row is all inputs, flattened and joined in the order of the graph; so are its outputs.
+    """
 
     def __init__(self, model, shape=None, fused=True):
-        """`model`: serialised; `shape`: of a row, where the model leaves it open.
+        """`model`: serialised, or its path where weights lie beside it.
 
+        shape: of the only input, where the model leaves it open.
         fused: ONNX Runtime may join operators (1.32 computes MatMul(Transpose(x), vector) wrongly).
         """
         options = onnxruntime.SessionOptions()
@@ -82,14 +87,27 @@ class Reference:
         self.session = onnxruntime.InferenceSession(
             model, options, providers=["CPUExecutionProvider"]
         )
-        given = self.session.get_inputs()[0]
-        self.name = given.name
-        self.shape = shape or [d if isinstance(d, int) and d > 0 else 1 for d in given.shape]
+        given = self.session.get_inputs()
+        self.names = [port.name for port in given]
+        self.shapes = [
+            [d if isinstance(d, int) and d > 0 else 1 for d in port.shape] for port in given
+        ]
+        if shape is not None and len(given) == 1:
+            self.shapes = [list(shape)]
+        self.shape = self.shapes[0] if len(given) == 1 else [sum(map(math.prod, self.shapes))]
 
     def __call__(self, x):
         """[N, K] for x [N, ...]."""
-        rows = [row.astype(np.float32).reshape(self.shape) for row in x]
-        return np.stack([self.session.run(None, {self.name: r})[0].reshape(-1) for r in rows])
+        return np.stack([self.row(row) for row in x])
+
+    def row(self, row):
+        flat, feed, begin = row.astype(np.float32).reshape(-1), {}, 0
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            end = begin + math.prod(shape)
+            feed[name] = flat[begin:end].reshape(shape)
+            begin = end
+        assert begin == flat.size, f"{flat.size} numbers for {begin} inputs"
+        return np.concatenate([np.reshape(y, -1) for y in self.session.run(None, feed)])
 
 
 def worst(y, expected):

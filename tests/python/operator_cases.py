@@ -3,12 +3,26 @@
 Each module of a group adds its cases to CASES when it is imported.
 """
 
-import operator_cases_math  # isort: skip  (random tensors are drawn in this order)
+import operator_cases_if
+import operator_cases_index
 import operator_cases_layers
+import operator_cases_math
 import operator_cases_norm
 import operator_cases_reduce
+import operator_cases_resize
 import operator_cases_shape
 from case_tools import CASES, Case, net, node, positive, rows, w
 from operator_cases_layers import statistics
 
-__all__ = ["CASES", "Case", "net", "node", "positive", "rows", "statistics", "w"]
+GROUPS = (
+    operator_cases_math,
+    operator_cases_layers,
+    operator_cases_norm,
+    operator_cases_reduce,
+    operator_cases_shape,
+    operator_cases_index,
+    operator_cases_resize,
+    operator_cases_if,
+)
+
+__all__ = ["CASES", "GROUPS", "Case", "net", "node", "positive", "rows", "statistics", "w"]

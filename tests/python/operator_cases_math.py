@@ -194,9 +194,7 @@ one("Pow", "exponents", (2, 4), w(2, 4), opset=13, draw=positive)
 one("Pow", "integer-exponents", (2, 4), np.array([0, 1, 2, 3]), opset=12, draw=halves)
 one("Pow", "int32-exponent", (4,), np.array(2, np.int32), opset=15, draw=halves)
 one("Pow", "base", (2, 4), positive(3, 1, 4), at=1, opset=13)
-several(
-    "Pow", "rows", [node("Abs", "x", "a"), node("Pow", "a x")], (2, 3), opset=15, draw=positive
-)
+several("Pow", "rows", [node("Abs", "x", "a"), node("Pow", "a x")], (2, 3), opset=15, draw=positive)
 
 for opset in (10, 13):
     one("Mod", "float", (2, 6), np.float32([0.7, -0.7, 2, -2, 1.5, 3]), opset=opset, fmod=1)

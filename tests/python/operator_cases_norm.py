@@ -8,7 +8,14 @@ from case_tools import net, node, one, positive, w, whole
 def conv_transpose(name, shape, weight, bias=True, opset=11, group=1, **attributes):
     constants = (weight, w(weight.shape[1] * group)) if bias else (weight,)
     one(
-        "ConvTranspose", name, shape, *constants, opset=opset, affine=True, group=group, **attributes
+        "ConvTranspose",
+        name,
+        shape,
+        *constants,
+        opset=opset,
+        affine=True,
+        group=group,
+        **attributes,
     )
 
 
@@ -22,7 +29,12 @@ conv_transpose("groups", (1, 4, 4, 4), w(4, 3, 3, 3), group=2, strides=[2, 2], p
 conv_transpose("depthwise", (1, 3, 4, 4), w(3, 1, 2, 2), group=3, strides=[2, 2])
 conv_transpose("batch", (2, 2, 3, 3), w(2, 3, 3, 3), pads=[1] * 4)
 conv_transpose(
-    "output-padding", (1, 2, 4, 4), w(2, 3, 3, 3), strides=[2, 3], pads=[1] * 4, output_padding=[1, 2]
+    "output-padding",
+    (1, 2, 4, 4),
+    w(2, 3, 3, 3),
+    strides=[2, 3],
+    pads=[1] * 4,
+    output_padding=[1, 2],
 )
 conv_transpose(
     "output-padding-1d", (1, 2, 5), w(2, 3, 4), strides=[3], output_padding=[2], dilations=[2]
@@ -57,17 +69,13 @@ for shape, opset, given in (
 ):
     channels = shape[1]
     scale, bias = w(channels), w(channels)
-    one(
-        "InstanceNormalization", f"rank{len(shape)}", shape, scale, bias, opset=opset, **given
-    )
+    one("InstanceNormalization", f"rank{len(shape)}", shape, scale, bias, opset=opset, **given)
 
 for groups, shape in ((1, (1, 4, 3, 3)), (2, (2, 4, 5)), (4, (1, 4, 2, 3, 2))):
     # Version 18 had a scale for each group, 21 has one for each channel.
     for opset, count in ((18, groups), (21, shape[1])):
         given = {"num_groups": groups, "epsilon": 0.01 * groups}
-        one(
-            "GroupNormalization", f"{groups}", shape, w(count), w(count), opset=opset, **given
-        )
+        one("GroupNormalization", f"{groups}", shape, w(count), w(count), opset=opset, **given)
 
 for shape, opset, given in (
     ((1, 5, 3, 4), 7, {"size": 3}),
@@ -93,7 +101,15 @@ for shape, axis, size in (
     one("RMSNormalization", name, shape, w(*size), opset=23, axis=axis, epsilon=0.01)
 one("LayerNormalization", "no-bias", (2, 3, 4), w(4), opset=17, epsilon=0.1)
 one("LayerNormalization", "broadcast", (2, 3, 4), w(1, 4), w(4), opset=17, axis=1)
-one("LayerNormalization", "constant-rows", (2, 3), w(3), w(3), opset=17, draw=lambda *s: 3 + 0 * w(*s))
+one(
+    "LayerNormalization",
+    "constant-rows",
+    (2, 3),
+    w(3),
+    w(3),
+    opset=17,
+    draw=lambda *s: 3 + 0 * w(*s),
+)
 one("RMSNormalization", "default", (2, 3, 4), w(4), opset=23)
 
 for p, axis, opset in itertools.product((1, 2), (0, 1, -1), (7, 22)):

@@ -10,12 +10,9 @@ from case_tools import (
     net,
     node,
     one,
-    positive,
     several,
-    to_int,
     w,
     whole,
-    whole_numbers,
     within,
 )
 from onnx import TensorProto, helper
@@ -166,9 +163,7 @@ nodes = [
     node("Concat", "c a b", axis=0),
 ]
 several("Split", "last-is-smaller", nodes, (7, 2), opset=18, affine=True)
-several(
-    "Split", "one-is-read", [node("Split", "x", "a y", axis=1)], (2, 4), opset=13, affine=True
-)
+several("Split", "one-is-read", [node("Split", "x", "a y", axis=1)], (2, 4), opset=13, affine=True)
 
 # --- axes of length one ------------------------------------------------------------------------------
 
@@ -177,7 +172,9 @@ for axes, shape in (([0], (1, 3, 4)), ([1, -1], (2, 1, 3, 1)), ([2], (2, 3, 1)),
     for opset in (7, 11) if min(axes) >= 0 else (11,):
         nodes = [node("Squeeze", "x", "a", axes=axes), node("Mul", "a a")]
         several("Squeeze", f"attribute{axes}", nodes, shape, opset=opset)
-    several("Squeeze", f"input{axes}", [node("Squeeze", "x c", "a"), *after], shape, {"c": ints(*axes)})
+    several(
+        "Squeeze", f"input{axes}", [node("Squeeze", "x c", "a"), *after], shape, {"c": ints(*axes)}
+    )
 several("Squeeze", "all", [node("Squeeze", "x", "a"), node("Mul", "a c")], (1, 3, 1), {"c": w(3)})
 several(
     "Squeeze",

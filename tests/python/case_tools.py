@@ -15,6 +15,7 @@ class Case:
     model: bytes
     x: np.ndarray  # rows; flat where the network has several inputs
     affine: bool  # the outputs are affine in the inputs, so that gradients are known exactly
+    files: dict = dataclasses.field(default_factory=dict)  # beside the model: name -> bytes
 
 
 def w(*shape):

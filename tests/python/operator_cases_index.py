@@ -206,7 +206,7 @@ nodes[1:2] = [node("Slice", "s b e", "t"), node("Concat", "m t", "n", axis=0)]
 constants = {"b": ints(2), "e": ints(3), "m": ints(-1)}
 several("Slice", "of-a-shape", nodes, (2, 3, 4), constants, 13, affine=True)
 
-# --- a patch put into a picture, where the row says ---------------------------------------------------
+# --- a patch put into a picture, where the row says --------------------------------------------------
 
 
 def patched(opset):
@@ -264,7 +264,7 @@ for opset in (11, 13):
     nodes, constants = patched(opset)
     several("ScatterND", "patch", nodes, (18,), constants, opset, draw=within(0, 3.9))
 
-# --- Reshape and Where with numbers that were computed -------------------------------------------------
+# --- Reshape and Where with numbers that were computed -----------------------------------------------
 
 nodes = [
     node("Constant", "", "c", value=helper.make_tensor("v", TensorProto.INT64, (2,), [-1, 3])),

@@ -1,33 +1,22 @@
 #include "grapeshot/io/onnx/graph.h"
 
 #include <algorithm>
-#include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
-
-// A malformed file must be an error, neither an abort nor a silent wrong read.
-namespace grapeshot::onnx {
-[[noreturn]] static void throw_malformed();
-}
-#define protozero_assert(x) ((x) ? static_cast<void>(0) : ::grapeshot::onnx::throw_malformed())
-#include <protozero/pbf_reader.hpp>
+#include "grapeshot/io/onnx/proto.h"
+#include "grapeshot/io/onnx/tensor_proto.h"
 
 namespace grapeshot::onnx {
-
-static void throw_malformed() {
-  throw protozero::unknown_pbf_wire_type_exception();
-}
 
 namespace {
 
 using protozero::pbf_reader;
-using protozero::pbf_wire_type;
 
-// Field numbers of onnx.proto, https://github.com/onnx/onnx/blob/main/onnx/onnx.proto; this file is
-// the only place that knows them.
+// Field numbers of onnx.proto, https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 namespace model_field {
 constexpr uint32_t kIrVersion = 1, kGraph = 7, kOpsetImport = 8;
 }
@@ -43,157 +32,12 @@ constexpr uint32_t kInput = 1, kOutput = 2, kName = 3, kOp = 4, kAttribute = 5, 
 namespace attribute_field {
 constexpr uint32_t kName = 1, kF = 2, kI = 3, kS = 4, kT = 5, kG = 6, kFloats = 7, kInts = 8;
 }
-namespace tensor_field {
-constexpr uint32_t kDims = 1, kType = 2, kFloat = 4, kInt32 = 5, kInt64 = 7, kName = 8, kRaw = 9,
-                   kDouble = 10, kLocation = 14;
-}
 namespace value_field {
 constexpr uint32_t kName = 1, kType = 2, kTensorType = 1, kElementType = 1, kShape = 2, kDim = 1,
                    kDimValue = 1;
 }
 
-std::string text(pbf_reader& reader) {
-  const auto view = reader.get_view();
-  return {view.data(), view.size()};
-}
-
-// Repeated numbers come packed or one by one; both must be read.
-template <class T, class Packed, class One>
-void append(pbf_reader& reader, std::vector<T>& out, Packed packed, One one) {
-  if (reader.has_wire_type(pbf_wire_type::length_delimited)) {
-    for (const auto value : packed()) out.push_back(static_cast<T>(value));
-  } else {
-    out.push_back(static_cast<T>(one()));
-  }
-}
-
-void append_int64(pbf_reader& reader, std::vector<int64_t>& out) {
-  append(
-      reader, out, [&] { return reader.get_packed_int64(); }, [&] { return reader.get_int64(); });
-}
-
-void append_int32(pbf_reader& reader, std::vector<int32_t>& out) {
-  append(
-      reader, out, [&] { return reader.get_packed_int32(); }, [&] { return reader.get_int32(); });
-}
-
-void append_float(pbf_reader& reader, std::vector<float>& out) {
-  append(
-      reader, out, [&] { return reader.get_packed_float(); }, [&] { return reader.get_float(); });
-}
-
-void append_double(pbf_reader& reader, std::vector<double>& out) {
-  append(
-      reader, out, [&] { return reader.get_packed_double(); }, [&] { return reader.get_double(); });
-}
-
-struct ElementType {
-  int32_t code;
-  at::ScalarType type;
-  const char* name;
-};
-
-constexpr ElementType kElementTypes[] = {
-    {1, at::kFloat, "float"}, {2, at::kByte, "uint8"}, {6, at::kInt, "int32"},
-    {7, at::kLong, "int64"},  {9, at::kBool, "bool"},  {11, at::kDouble, "double"},
-};
-
-const ElementType* element_type(int32_t code) {
-  const auto row = std::ranges::find(kElementTypes, code, &ElementType::code);
-  return row == std::end(kElementTypes) ? nullptr : row;
-}
-
-// Everything a TensorProto may carry its numbers in.
-struct TensorFields {
-  std::string name;
-  std::vector<int64_t> dims;
-  int32_t type = 0;
-  int32_t location = 0;
-  std::vector<float> floats;
-  std::vector<double> doubles;
-  std::vector<int32_t> ints;
-  std::vector<int64_t> longs;
-  protozero::data_view raw;
-  bool has_raw = false;
-};
-
-TensorFields read_tensor_fields(pbf_reader reader) {
-  using namespace tensor_field;
-  TensorFields t;
-  while (reader.next()) {
-    switch (reader.tag()) {
-      case kDims:
-        append_int64(reader, t.dims);
-        break;
-      case kType:
-        t.type = reader.get_int32();
-        break;
-      case kFloat:
-        append_float(reader, t.floats);
-        break;
-      case kInt32:
-        append_int32(reader, t.ints);
-        break;
-      case kInt64:
-        append_int64(reader, t.longs);
-        break;
-      case kDouble:
-        append_double(reader, t.doubles);
-        break;
-      case kName:
-        t.name = text(reader);
-        break;
-      case kRaw:
-        t.raw = reader.get_view(), t.has_raw = true;
-        break;
-      case kLocation:
-        t.location = reader.get_int32();
-        break;
-      default:
-        reader.skip();
-    }
-  }
-  return t;
-}
-
-// The tensor; `what` starts every message ("net.onnx: initializer 'w'").
-at::Tensor make_tensor(const TensorFields& t, const std::string& what) {
-  GRAPESHOT_CHECK(t.location == 0, kUnsupported, what, " keeps its data in an external file");
-  const ElementType* type = element_type(t.type);
-  GRAPESHOT_CHECK(type, kUnsupported, what, " has element type ", t.type,
-                  "; float, double, int32, int64, uint8 and bool can be read");
-  int64_t count = 1, bytes = 8;  // torch computes strides even where a 0 empties the tensor
-  for (const int64_t dim : t.dims) {
-    GRAPESHOT_CHECK(dim >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes),
-                    kParse, what, " has an impossible dimension ", dim);
-    count *= dim;
-  }
-  const auto copy = [&](const auto& values, at::ScalarType stored) {
-    GRAPESHOT_CHECK(static_cast<uint64_t>(count) == values.size(), kParse, what, " has ",
-                    values.size(), " values, its shape asks for ", count);
-    auto* data = const_cast<void*>(static_cast<const void*>(values.data()));
-    return at::from_blob(data, t.dims, at::TensorOptions(stored)).to(type->type, false, true);
-  };
-  if (t.has_raw) {
-    const auto size = static_cast<uint64_t>(at::elementSize(type->type));
-    GRAPESHOT_CHECK(t.raw.size() % size == 0 && t.raw.size() / size == static_cast<uint64_t>(count),
-                    kParse, what, " has ", t.raw.size(), " bytes, its shape asks for ", count,
-                    " values of ", size, " bytes");
-    at::Tensor out = at::empty(t.dims, at::TensorOptions(type->type));
-    if (count > 0) std::memcpy(out.data_ptr(), t.raw.data(), t.raw.size());
-    return out;
-  }
-  switch (type->type) {
-    case at::kFloat:
-      return copy(t.floats, at::kFloat);
-    case at::kDouble:
-      return copy(t.doubles, at::kDouble);
-    case at::kLong:
-      return copy(t.longs, at::kLong);
-    default:
-      return copy(t.ints, at::kInt);
-  }
-}
+constexpr int kMaxDepth = 32;  // of subgraphs
 
 class Reader {
  public:
@@ -212,7 +56,7 @@ class Reader {
           break;
         case model_field::kGraph:
           has_graph = true;
-          read_graph(reader.get_message());
+          read_body(reader.get_message(), graph_, 0);
           break;
         default:
           reader.skip();
@@ -220,9 +64,10 @@ class Reader {
     }
     GRAPESHOT_CHECK(has_graph && has_ir, kParse, graph_.path,
                     ": not an ONNX model (no graph or no IR version in it)");
-    GRAPESHOT_CHECK(graph_.opset > 0, kParse, graph_.path, ": the model names no ONNX opset");
-    std::erase_if(graph_.inputs,
-                  [&](const Port& port) { return graph_.constants.contains(port.name); });
+    GRAPESHOT_CHECK(has_opset_, kParse, graph_.path, ": the model names no ONNX opset");
+    GRAPESHOT_CHECK(graph_.opset >= kOldestOpset && graph_.opset <= kNewestOpset, kUnsupported,
+                    graph_.path, ": opset ", graph_.opset, " is not known; ", kOldestOpset, " to ",
+                    kNewestOpset, " can be read");
     return std::move(graph_);
   }
 
@@ -242,28 +87,30 @@ class Reader {
           reader.skip();
       }
     }
-    if (domain.empty() || domain == "ai.onnx") graph_.opset = version;
+    if (domain.empty() || domain == "ai.onnx") graph_.opset = version, has_opset_ = true;
     if (domain == "ai.onnx.ml") graph_.opset_ml = version;
   }
 
-  void read_graph(pbf_reader reader) {
+  void read_body(pbf_reader reader, Body& body, int depth) {
     using namespace graph_field;
+    GRAPESHOT_CHECK(depth <= kMaxDepth, kUnsupported, graph_.path,
+                    ": subgraphs are nested more than ", kMaxDepth, " deep");
     while (reader.next()) {
       switch (reader.tag()) {
         case kNode:
-          read_node(reader.get_message());
+          body.nodes.push_back(read_node(reader.get_message(), body.nodes.size(), depth));
           break;
         case kInitializer: {
-          const TensorFields t = read_tensor_fields(reader.get_message());
-          graph_.constants[t.name] =
-              make_tensor(t, str(graph_.path, ": initializer '", t.name, "'"));
+          NamedTensor tensor = read_tensor(reader.get_message(), graph_.path, "initializer");
+          GRAPESHOT_CHECK(body.constants.emplace(tensor.name, std::move(tensor.t)).second, kParse,
+                          graph_.path, ": initializer '", tensor.name, "' is there twice");
           break;
         }
         case kInput:
-          graph_.inputs.push_back(read_port(reader.get_message()));
+          body.inputs.push_back(read_port(reader.get_message()));
           break;
         case kOutput:
-          graph_.outputs.push_back(read_port(reader.get_message()));
+          body.outputs.push_back(read_port(reader.get_message()));
           break;
         case kSparse:
           throw Error(ErrorCode::kUnsupported,
@@ -272,9 +119,35 @@ class Reader {
           reader.skip();
       }
     }
+    // Up to IR version 3 initializers are listed as inputs, too.
+    std::erase_if(body.inputs,
+                  [&](const Port& port) { return body.constants.contains(port.name); });
+    std::unordered_set<std::string> names;
+    for (const Port& port : body.inputs) {
+      GRAPESHOT_CHECK(names.insert(port.name).second, kParse, graph_.path, ": input '", port.name,
+                      "' is there twice");
+    }
   }
 
-  void read_node(pbf_reader reader) {
+  // What the nodes of `body` read from outside of it.
+  static std::vector<std::string> captures(const Body& body) {
+    std::unordered_set<std::string> inside;
+    for (const auto& [name, t] : body.constants) inside.insert(name);
+    for (const Port& port : body.inputs) inside.insert(port.name);
+    for (const Node& node : body.nodes) inside.insert(node.outputs.begin(), node.outputs.end());
+    std::vector<std::string> out;
+    const auto add = [&](const std::string& name) {
+      if (!name.empty() && inside.insert(name).second) out.push_back(name);
+    };
+    for (const Node& node : body.nodes) {
+      for (const std::string& name : node.inputs) add(name);
+      for (const std::string& name : node.captures) add(name);
+    }
+    for (const Port& port : body.outputs) add(port.name);
+    return out;
+  }
+
+  Node read_node(pbf_reader reader, size_t position, int depth) {
     using namespace node_field;
     Node node;
     std::vector<pbf_reader> attributes;
@@ -303,16 +176,16 @@ class Reader {
       }
     }
     if (node.domain == "ai.onnx") node.domain.clear();
-    if (node.name.empty()) node.name = str("#", graph_.nodes.size());
-    for (pbf_reader& attribute : attributes) read_attribute(attribute, node);
-    graph_.nodes.push_back(std::move(node));
+    if (node.name.empty()) node.name = str("#", position);
+    for (pbf_reader& attribute : attributes) read_attribute(attribute, node, depth);
+    return node;
   }
 
-  void read_attribute(pbf_reader& reader, Node& node) {
+  void read_attribute(pbf_reader& reader, Node& node, int depth) {
     using namespace attribute_field;
     Attribute a;
-    pbf_reader tensor;
-    bool has_tensor = false;
+    pbf_reader tensor, body;
+    bool has_tensor = false, has_body = false;
     while (reader.next()) {
       switch (reader.tag()) {
         case kName:
@@ -331,7 +204,7 @@ class Reader {
           tensor = reader.get_message(), has_tensor = true;
           break;
         case kG:
-          a.graph = true, reader.skip();
+          body = reader.get_message(), has_body = true;
           break;
         case kFloats:
           append_float(reader, a.floats);
@@ -344,8 +217,16 @@ class Reader {
       }
     }
     if (has_tensor) {
-      a.tensor = make_tensor(read_tensor_fields(tensor), str(graph_.path, ": node '", node.name,
-                                                             "': attribute '", a.name, "'"));
+      a.tensor =
+          read_tensor(tensor, graph_.path, str("node '", node.name, "': attribute '", a.name, "'"))
+              .t;
+    }
+    if (has_body) {
+      auto made = std::make_shared<Body>();
+      read_body(body, *made, depth + 1);
+      const std::vector<std::string> names = captures(*made);
+      node.captures.insert(node.captures.end(), names.begin(), names.end());
+      a.body = std::move(made);
     }
     node.attributes.push_back(std::move(a));
   }
@@ -391,6 +272,7 @@ class Reader {
   }
 
   Graph graph_;
+  bool has_opset_ = false;
 };
 
 }  // namespace

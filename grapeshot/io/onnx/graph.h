@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +13,8 @@
 
 namespace grapeshot::onnx {
 
+struct Body;
+
 struct Attribute {
   std::string name;
   int64_t i = 0;
@@ -19,8 +22,8 @@ struct Attribute {
   std::string s;
   std::vector<int64_t> ints;
   std::vector<float> floats;
-  at::Tensor tensor;   ///< undefined unless the attribute is a tensor
-  bool graph = false;  ///< holds a subgraph, which no supported operator reads
+  at::Tensor tensor;                 ///< undefined unless the attribute is a tensor
+  std::shared_ptr<const Body> body;  ///< a branch of If, or null
 };
 
 struct Node {
@@ -28,6 +31,7 @@ struct Node {
   std::string name;        ///< as in the file, or "#<position>" when that is empty
   std::vector<std::string> inputs, outputs;  ///< "" where an optional one is left out
   std::vector<Attribute> attributes;
+  std::vector<std::string> captures;  ///< what its subgraphs read from outside
 
   [[nodiscard]] const Attribute* find(std::string_view attribute) const;
   [[nodiscard]] int64_t i(std::string_view attribute, int64_t otherwise) const;
@@ -44,19 +48,28 @@ struct Port {
   bool has_shape = false;
 };
 
-struct Graph {
-  std::string path;   ///< for messages
-  int64_t opset = 0;  ///< of ai.onnx
-  int64_t opset_ml = 0;
+/// A graph or a subgraph.
+struct Body {
   std::vector<Node> nodes;
   std::unordered_map<std::string, at::Tensor>
       constants;                      ///< initializers, float64/32, integers, bool
   std::vector<Port> inputs, outputs;  ///< inputs without the initializers
 };
 
-/// Reads a serialised ModelProto. Throws Error{kParse, "path: ..."} when the bytes are no ONNX
-/// model, are cut off, or an initializer's size does not fit its shape; kUnsupported for external
-/// data, sparse tensors and element types other than float, double, int32/64, uint8 and bool.
+struct Graph : Body {
+  std::string path;   ///< for messages
+  int64_t opset = 0;  ///< of ai.onnx
+  int64_t opset_ml = 0;
+};
+
+/// The oldest and the newest opset of ai.onnx that is read.
+constexpr int64_t kOldestOpset = 1, kNewestOpset = 26;
+
+/// Reads a serialised ModelProto; external data is looked for in the folder of `path` and nowhere
+/// else. Throws Error{kParse, "path: ..."} when the bytes are no ONNX model, are cut off, an
+/// initializer's size does not fit its shape, has NaN values or a name that is taken; kUnsupported
+/// for sparse tensors, unknown opsets, subgraphs more than 32 deep and element types other than
+/// float, double, int8 to int64, uint8 and bool; kNotFound for external data that is not there.
 [[nodiscard]] Graph parse_graph(std::string_view bytes, const std::string& path);
 
 }  // namespace grapeshot::onnx

@@ -11,110 +11,22 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/core/rng.h"
 #include "grapeshot/io/file.h"
+#include "grapeshot/io/onnx/bind.h"
 #include "grapeshot/io/onnx/lower.h"
 
 namespace grapeshot::onnx {
 namespace {
 
-// Larger networks than this exist in damaged files only.
-constexpr int64_t kMostInputs = int64_t{1} << 28;
-
 int64_t product(const std::vector<int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// The nodes that `output` needs, each after the nodes that it reads.
-std::vector<const Node*> ordered_nodes(const Graph& graph, const std::string& output) {
-  std::unordered_map<std::string, const Node*> writer;
-  for (const Node& node : graph.nodes) {
-    for (const std::string& name : node.outputs) {
-      if (name.empty()) continue;
-      GRAPESHOT_CHECK(writer.emplace(name, &node).second, kParse, graph.path, ": node '", node.name,
-                      "' writes '", name, "', which another node writes too");
-    }
-  }
-  std::vector<const Node*> order;
-  enum class State { kOpen, kDone };
-  std::unordered_map<const Node*, State> state;
-  // An explicit stack, since a damaged file may nest as deep as it likes.
-  std::vector<std::pair<const Node*, size_t>> stack;
-  const auto visit = [&](const std::string& name, const Node* reader) {
-    if (name.empty() || graph.constants.contains(name) || name == graph.inputs[0].name) return;
-    const auto it = writer.find(name);
-    GRAPESHOT_CHECK(it != writer.end(), kParse, graph.path, ": ",
-                    reader ? str("node '", reader->name, "' reads '") : std::string("the output '"),
-                    name, "'", reader ? ", which nothing writes" : " is written by no node");
-    const auto known = state.find(it->second);
-    if (known == state.end()) {
-      state[it->second] = State::kOpen;
-      stack.emplace_back(it->second, 0);
-    } else {
-      GRAPESHOT_CHECK(known->second == State::kDone, kParse, graph.path, ": node '",
-                      it->second->name, "' depends on its own output");
-    }
-  };
-  visit(output, nullptr);
-  while (!stack.empty()) {
-    auto& [node, next] = stack.back();
-    if (next < node->inputs.size()) {
-      const Node* reader = node;
-      visit(reader->inputs[next++], reader);
-    } else {
-      state[node] = State::kDone;
-      order.push_back(node);
-      stack.pop_back();
-    }
-  }
-  return order;
-}
-
-Network bind(const Graph& graph) {
-  GRAPESHOT_CHECK(graph.inputs.size() == 1 && graph.outputs.size() == 1, kUnsupported, graph.path,
-                  ": the model has ", graph.inputs.size(), " inputs and ", graph.outputs.size(),
-                  " outputs; one of each can be tested");
-  const Port& input = graph.inputs[0];
-  GRAPESHOT_CHECK(input.float32, kUnsupported, graph.path, ": input '", input.name,
-                  "' is not float32");
-  GRAPESHOT_CHECK(input.has_shape, kUnsupported, graph.path, ": input '", input.name,
-                  "' has no shape");
-  Network network;
-  network.path = graph.path;
-  network.opset = graph.opset;
-  network.constants = graph.constants;
-  network.input = input.name;
-  network.output = graph.outputs[0].name;
-  int64_t inputs = 1;
-  for (const int64_t size : input.shape) {
-    network.input_shape.push_back(std::max<int64_t>(size, 1));
-    GRAPESHOT_CHECK(!__builtin_mul_overflow(inputs, network.input_shape.back(), &inputs) &&
-                        inputs <= kMostInputs,
-                    kUnsupported, graph.path, ": input '", input.name, "' has more than ",
-                    kMostInputs, " values");
-  }
-  std::string missing;
-  std::unordered_set<std::string> named;
-  for (const Node* node : ordered_nodes(graph, network.output)) {
-    const Operator* op = find_operator(*node, graph.opset);
-    if (op) {
-      const auto there = std::ranges::find(node->inputs, "") - node->inputs.begin();
-      GRAPESHOT_CHECK(there >= op->inputs, kParse, graph.path, ": node '", node->name, "' (",
-                      node->op, ") has ", there, " inputs, it needs ", op->inputs);
-      network.nodes.push_back({*node, op->run});
-    } else if (named.insert(node->domain + node->op).second) {
-      missing += str(missing.empty() ? "" : ", ", node->domain.empty() ? "" : node->domain + ".",
-                     node->op, " (node '", node->name, "')");
-    }
-  }
-  GRAPESHOT_CHECK(missing.empty(), kUnsupported, graph.path, ": ", named.size(),
-                  named.size() == 1 ? " operator is" : " operators are", " not supported at opset ",
-                  graph.opset, ": ", missing, "; `grapeshot list operators` shows what is");
-  return network;
-}
-
 // [N, shape...] of a tensor that may not depend on the input at all -> [N, K].
-at::Tensor flat_rows(const Value& v, int64_t n) {
-  if (v.rows) return v.t.reshape({n, product(v.shape().vec())});
-  return v.t.reshape({1, v.t.numel()}).expand({n, v.t.numel()});
+at::Tensor flat_rows(const Value& v, int64_t n, at::ScalarType real) {
+  GRAPESHOT_CHECK(!v.ragged, kUnsupported, "the shape of the output depends on the input");
+  const at::Tensor t = v.t.to(real);
+  if (v.rows) return t.reshape({n, product(v.shape().vec())});
+  return t.reshape({1, t.numel()}).expand({n, t.numel()});
 }
 
 // The tensors that are channels of a convolution over space, [B, C, space...]: what a convolution
@@ -135,7 +47,7 @@ std::unordered_set<std::string> feature_maps(const Network& network, const Recor
         keeps.contains(node.op) && std::ranges::any_of(node.inputs, [&](const std::string& in) {
           return maps.contains(in) && recording.tensors.at(in).shape.size() == rank;
         });
-    if (node.op == "Conv" || follows) maps.insert(node.outputs[0]);
+    if (node.op == "Conv" || node.op == "ConvTranspose" || follows) maps.insert(node.outputs[0]);
   }
   return maps;
 }
@@ -161,7 +73,7 @@ OnnxModel::OnnxModel(Network network) : name_(network.path), network_(std::move(
   find_logits(network_, recording_);
   for (const BoundNode& bound : network_.nodes) {
     const std::string& op = bound.node.op;
-    has_surrogates_ |= op == "Sign" || op == "Round" || op == "Floor";
+    has_surrogates_ |= op == "Sign" || op == "Round" || op == "Floor" || op == "Ceil";
   }
   as_read_ = compile(network_);
   lowered_ = compile(lower(network_, recording_));
@@ -188,7 +100,7 @@ at::Tensor OnnxModel::run_batch(const Compiled& compiled, const at::Tensor& x, H
   shape.insert(shape.begin(), x.size(0));
   const int32_t slot = head == Head::kLogits ? compiled.logits : compiled.output;
   const auto y = compiled.program->run(x.reshape(shape), {slot}, surrogate);
-  return flat_rows(y[0], x.size(0));
+  return flat_rows(y[0], x.size(0), x.scalar_type());
 }
 
 at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head head,
@@ -255,8 +167,15 @@ void OnnxModel::find_taps() {
     const Node& node = bound.node;
     Tap tap;
     tap.name = node.outputs[0];
+    if (recording_.tensors.at(tap.name).ragged) continue;
     tap.rectifier = rectifies(&node);
     if (node.op == "MatMul") {
+      // Of two tensors that both depend on the input it is no layer.
+      if (std::ranges::none_of(node.inputs, [&](const std::string& in) {
+            return network_.constants.contains(in);
+          })) {
+        continue;
+      }
       // A linear layer's output includes its bias.
       const Node* add = only_reader(tap.name);
       if (add && add->op == "Add" && std::ranges::any_of(add->inputs, [&](const auto& in) {
@@ -264,7 +183,8 @@ void OnnxModel::find_taps() {
           })) {
         tap.name = add->outputs[0];
       }
-    } else if (node.op != "Conv" && node.op != "Gemm" && !tap.rectifier) {
+    } else if (node.op != "Conv" && node.op != "ConvTranspose" && node.op != "Gemm" &&
+               !tap.rectifier) {
       continue;
     }
     tap.redundant = !tap.rectifier && rectifies(real_reader(tap.name));
@@ -328,7 +248,7 @@ Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t
   std::vector<int32_t> slots = {head == Head::kLogits ? as_read_.logits : as_read_.output};
   for (const int64_t tap : wanted) slots.push_back(tap_slots_[static_cast<size_t>(tap)]);
   const auto values = as_read_.program->run(x.reshape(shape), slots, Surrogate::kLoose);
-  trace.y = flat_rows(values[0], x.size(0));
+  trace.y = flat_rows(values[0], x.size(0), x.scalar_type());
   for (size_t k = 1; k < values.size(); ++k) {
     const at::Tensor a = values[k].t.abs();  // [N, B, C, space...] or [N, units...]
     const bool map = tap_is_map_[static_cast<size_t>(wanted[k - 1])];

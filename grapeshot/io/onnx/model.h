@@ -14,8 +14,8 @@ class OnnxModel final : public Model {
  public:
   /// Checks `graph`, runs it once with two rows and once row by row, and lowers it.
   /// Throws Error naming the file and the node: kUnsupported (all unsupported operators at once,
-  /// several inputs or outputs, an input that is not float32), kParse (dangling or cyclic graph),
-  /// kInvalidArgument (shapes that do not fit).
+  /// an input that is not float32), kParse (dangling or cyclic graph), kInvalidArgument (shapes
+  /// that do not fit, tensors of more than 2^31 values).
   explicit OnnxModel(const Graph& graph);
   /// The same for a network whose nodes have their functions already, constants not yet folded.
   explicit OnnxModel(Network network);
@@ -43,6 +43,8 @@ class OnnxModel final : public Model {
   [[nodiscard]] const std::vector<int64_t>& output_shape() const;
   /// The graph as read, constants folded.
   [[nodiscard]] const Network& network() const { return network_; }
+  /// Nodes that run row by row, because a shape depends on the row: "'name' (Op)".
+  [[nodiscard]] const std::vector<std::string>& islands() const { return recording_.islands; }
   /// Empty when a batch runs as one; else why the model runs row by row.
   [[nodiscard]] const std::string& fallback() const { return fallback_; }
   /// Several rows at once through the graph as read, in the dtype of x: what parity checks compare.

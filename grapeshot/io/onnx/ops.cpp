@@ -1,6 +1,7 @@
 #include "grapeshot/io/onnx/ops.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -12,7 +13,10 @@ namespace grapeshot::onnx {
 std::span<const Operator> operators() {
   static const std::vector<Operator> all = [] {
     std::vector<Operator> joined;
-    for (const auto group : {math_operators(), layer_operators(), shape_operators()}) {
+    for (const auto group :
+         {arithmetic_operators(), function_operators(), index_operators(), layer_operators(),
+          normalization_operators(), pool_operators(), reduction_operators(), resize_operators(),
+          scatter_operators(), shape_operators()}) {
       joined.insert(joined.end(), group.begin(), group.end());
     }
     return joined;
@@ -28,9 +32,18 @@ const Operator* find_operator(const Node& node, int64_t opset) {
   return nullptr;
 }
 
-namespace {
+int64_t checked_count(at::IntArrayRef sizes) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  int64_t count = 1;
+  for (const int64_t size : sizes) {
+    GRAPESHOT_CHECK(size >= 0, kInvalidArgument, "a size of ", size, " is impossible");
+    const bool fits = !__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count);
+    GRAPESHOT_CHECK(fits && count <= kMost, kInvalidArgument, "a tensor of shape ", sizes,
+                    " has more than ", kMost, " values");
+  }
+  return std::ranges::count(sizes, 0) > 0 ? 0 : count;
+}
 
-// [N, shape...] -> [N, 1..., shape...] with `rank` ONNX axes.
 at::Tensor with_rank(const Value& v, int64_t rank) {
   at::Tensor t = v.t;
   if (v.rows) {
@@ -39,11 +52,37 @@ at::Tensor with_rank(const Value& v, int64_t rank) {
   return t;
 }
 
-}  // namespace
+at::Tensor as_rows(const Value& v, int64_t rows) {
+  if (v.rows) return v.t;
+  std::vector<int64_t> sizes = v.t.sizes().vec();
+  sizes.insert(sizes.begin(), rows);
+  return v.t.expand(sizes);
+}
 
-Aligned align(const Value& a, const Value& b) {
+int64_t row_count(std::span<const Value> in) {
+  const auto it = std::ranges::find(in, true, &Value::rows);
+  return it == in.end() ? -1 : it->t.size(0);
+}
+
+Aligned align(const Call& call, const Value& a, const Value& b) {
   const int64_t rank = std::max(a.rank(), b.rank());
-  return {with_rank(a, rank), with_rank(b, rank), a.rows || b.rows};
+  Aligned out{with_rank(a, rank), with_rank(b, rank), a.rows || b.rows};
+  if (call.planning) {
+    std::vector<int64_t> sizes(static_cast<size_t>(std::max(out.a.dim(), out.b.dim())), 1);
+    for (const at::Tensor& t : {out.a, out.b}) {
+      const size_t skipped = sizes.size() - static_cast<size_t>(t.dim());
+      for (size_t i = skipped; i < sizes.size(); ++i) {
+        sizes[i] = std::max(sizes[i], t.size(static_cast<int64_t>(i - skipped)));
+      }
+    }
+    checked_count(sizes);
+  }
+  return out;
+}
+
+Value reshaped(const Value& v, std::vector<int64_t> shape) {
+  if (v.rows) shape.insert(shape.begin(), v.t.size(0));
+  return {v.t.reshape(shape), v.rows};
 }
 
 at::Tensor fold_rows(const Value& v) {
@@ -67,7 +106,7 @@ int64_t normal_axis(int64_t axis, int64_t rank) {
   return axis < 0 ? axis + rank : axis;
 }
 
-Value matmul(const Value& a, const Value& b) {
+Value matmul(const Call& call, const Value& a, const Value& b) {
   // The common case, rows times a weight matrix, is one sgemm.
   if (a.rows && !b.rows && a.rank() == 2 && b.rank() == 2) {
     return unfold_rows(at::mm(fold_rows(a), b.t), a);
@@ -75,21 +114,57 @@ Value matmul(const Value& a, const Value& b) {
   const bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
   const Value left = vector_a ? Value{a.t.unsqueeze(-2), a.rows} : a;
   const Value right = vector_b ? Value{b.t.unsqueeze(-1), b.rows} : b;
-  const Aligned both = align(left, right);
+  const int64_t rank = std::max(left.rank(), right.rank());
+  const Aligned both{with_rank(left, rank), with_rank(right, rank), left.rows || right.rows};
+  if (call.planning) {
+    std::vector<int64_t> sizes = (both.a.dim() >= both.b.dim() ? both.a : both.b).sizes().vec();
+    GRAPESHOT_CHECK(sizes.size() >= 2, kInvalidArgument, "an operand has no axes");
+    sizes.end()[-2] = both.a.size(-2);
+    sizes.end()[-1] = both.b.size(-1);
+    checked_count(sizes);
+  }
   at::Tensor out = at::matmul(both.a, both.b);
   if (vector_b) out = out.squeeze(-1);
   if (vector_a) out = out.squeeze(vector_b ? -1 : -2);
   return {out, both.rows};
 }
 
+namespace {
+
+const at::Tensor& constant_input(const Call& call, size_t input) {
+  GRAPESHOT_CHECK(call.has(input), kInvalidArgument, "input ", input, " is missing");
+  GRAPESHOT_CHECK(!call.in[input].rows, kUnsupported, "input ", input,
+                  " depends on the network's input");
+  return call.in[input].t;
+}
+
+}  // namespace
+
 std::vector<int64_t> constant_ints(const Call& call, size_t input) {
-  const Value& v = call.in[input];
-  GRAPESHOT_CHECK(!v.rows, kUnsupported, "input ", input, " depends on the network's input");
-  GRAPESHOT_CHECK(v.t.scalar_type() == at::kLong || v.t.scalar_type() == at::kInt, kInvalidArgument,
+  const at::Tensor& t = constant_input(call, input);
+  GRAPESHOT_CHECK(t.scalar_type() == at::kLong || t.scalar_type() == at::kInt, kInvalidArgument,
                   "input ", input, " is not of an integer type");
-  const at::Tensor flat = v.t.to(at::kLong).contiguous();
+  const at::Tensor flat = t.to(at::kLong).contiguous();
   const auto* data = flat.const_data_ptr<int64_t>();
   return {data, data + flat.numel()};
+}
+
+std::vector<double> constant_numbers(const Call& call, size_t input) {
+  const at::Tensor flat = constant_input(call, input).to(at::kDouble).contiguous();
+  const auto* data = flat.const_data_ptr<double>();
+  return {data, data + flat.numel()};
+}
+
+double constant_number(const Call& call, size_t input) {
+  const std::vector<double> values = constant_numbers(call, input);
+  GRAPESHOT_CHECK(values.size() == 1, kInvalidArgument, "input ", input, " has ", values.size(),
+                  " values, not one");
+  return values[0];
+}
+
+std::vector<int64_t> axes_of(const Call& call, size_t input) {
+  if (call.node.find("axes")) return call.node.ints("axes", {});
+  return call.has(input) ? constant_ints(call, input) : std::vector<int64_t>{};
 }
 
 }  // namespace grapeshot::onnx

@@ -5,11 +5,19 @@
 // no constant of the file (a baked Reshape, Gemm, Flatten) has to be rewritten: operators shift
 // their axes by one, and convolutions fold the two leading axes.
 //
+// Where an operator needs a constant (the start of a Slice) and gets something that depends on the
+// row, it runs row by row, each row as a constant; results of equal shapes are stacked again,
+// others stay "ragged" until an operator makes them equal. Operators themselves never see ragged
+// values.
+//
 // An operator is one function and one row of a table in ops_<group>.cpp.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
@@ -20,8 +28,9 @@
 namespace grapeshot::onnx {
 
 struct Value {
-  at::Tensor t;       ///< undefined for an optional input that is left out
+  at::Tensor t;       ///< undefined for an optional input that is left out, and for ragged values
   bool rows = false;  ///< t is [N, shape...]
+  std::shared_ptr<const std::vector<at::Tensor>> ragged = nullptr;  ///< a tensor a row
 
   [[nodiscard]] int64_t rank() const { return t.dim() - rows; }
   /// Size of the ONNX axis `i` >= 0.
@@ -36,6 +45,8 @@ struct Call {
   int64_t opset;
   std::span<const Value> in;
   Surrogate surrogate = Surrogate::kLoose;
+  at::ScalarType real = at::kFloat;  ///< what the file calls float: float32, or float64 when asked
+  bool planning = false;             ///< the first run of a network: sizes are checked
 
   [[nodiscard]] bool has(size_t i) const { return i < in.size() && in[i].t.defined(); }
 };
@@ -44,10 +55,15 @@ struct Call {
 /// cannot do, and lets c10::Error through for shapes that do not fit: the caller adds the node.
 using OperatorFn = Values (*)(const Call& call);
 
+/// Which inputs may depend on the network's input without the operator running row by row: bit i
+/// for input i.
+constexpr uint32_t kEveryInput = ~0u, kFirstInput = 1u, kNoInput = 0u;
+
 struct Operator {
   std::string_view name;     ///< ONNX op_type
   int64_t since;             ///< first opset whose definition is implemented
   int64_t inputs;            ///< how many inputs, from the first on, must be there
+  uint32_t batched;          ///< kEveryInput, kFirstInput, ...
   std::string_view summary;  ///< what is limited, or what it does
   OperatorFn run;
 };
@@ -59,30 +75,85 @@ struct Operator {
 [[nodiscard]] const Operator* find_operator(const Node& node, int64_t opset);
 
 // Groups, one table each.
-[[nodiscard]] std::span<const Operator> math_operators();
+[[nodiscard]] std::span<const Operator> arithmetic_operators();
+[[nodiscard]] std::span<const Operator> function_operators();
+[[nodiscard]] std::span<const Operator> index_operators();
 [[nodiscard]] std::span<const Operator> layer_operators();
+[[nodiscard]] std::span<const Operator> normalization_operators();
+[[nodiscard]] std::span<const Operator> pool_operators();
+[[nodiscard]] std::span<const Operator> reduction_operators();
+[[nodiscard]] std::span<const Operator> resize_operators();
+[[nodiscard]] std::span<const Operator> scatter_operators();
 [[nodiscard]] std::span<const Operator> shape_operators();
 
 // Shared by the groups.
+
+/// Values of a tensor with the shape `sizes`; throws kInvalidArgument when torch could not hold
+/// them or when they are more than a network has in earnest (2^31).
+int64_t checked_count(at::IntArrayRef sizes);
 
 /// Both operands with equal ONNX rank, so that torch broadcasts them as ONNX would.
 struct Aligned {
   at::Tensor a, b;
   bool rows;
 };
-[[nodiscard]] Aligned align(const Value& a, const Value& b);
+[[nodiscard]] Aligned align(const Call& call, const Value& a, const Value& b);
+
+/// `v` with 1s in front of its ONNX shape up to `rank` axes.
+[[nodiscard]] at::Tensor with_rank(const Value& v, int64_t rank);
+
+/// `v` as [N, shape...], `rows` rows of it when it is a constant.
+[[nodiscard]] at::Tensor as_rows(const Value& v, int64_t rows);
+
+/// N of the first of `in` that depends on the network's input, or -1.
+[[nodiscard]] int64_t row_count(std::span<const Value> in);
 
 /// [N, B, C, ...] -> [N * B, C, ...] and back; constants pass unchanged.
 [[nodiscard]] at::Tensor fold_rows(const Value& v);
 [[nodiscard]] Value unfold_rows(at::Tensor t, const Value& like);
 
+/// `v` reshaped; `shape` is the ONNX shape.
+[[nodiscard]] Value reshaped(const Value& v, std::vector<int64_t> shape);
+
 /// The non-negative axis for `axis` in [-rank, rank); throws kInvalidArgument otherwise.
 [[nodiscard]] int64_t normal_axis(int64_t axis, int64_t rank);
 
 /// A x B as ONNX MatMul, operands of any rank >= 1.
-[[nodiscard]] Value matmul(const Value& a, const Value& b);
+[[nodiscard]] Value matmul(const Call& call, const Value& a, const Value& b);
 
 /// The entries of an integer tensor that does not depend on the input.
 [[nodiscard]] std::vector<int64_t> constant_ints(const Call& call, size_t input);
+
+/// The same for numbers, of one value.
+[[nodiscard]] std::vector<double> constant_numbers(const Call& call, size_t input);
+[[nodiscard]] double constant_number(const Call& call, size_t input);
+
+/// `axes` as an attribute, or as input `input` where the opset has it there; empty when neither is
+/// given. Not yet normalised.
+[[nodiscard]] std::vector<int64_t> axes_of(const Call& call, size_t input);
+
+/// Kernel, stride, dilation and padding of a convolution or pooling over its spatial axes.
+struct Window {
+  std::vector<int64_t> kernel, strides, dilations, before, after;
+  bool ceil = false;
+
+  [[nodiscard]] bool symmetric() const { return before == after; }
+
+  /// torch's constant_pad_nd order: last axis first, before and after.
+  [[nodiscard]] std::vector<int64_t> torch_padding() const;
+
+  /// Takes torch's part of the padding out and, with ceil_mode, adds what the last windows reach
+  /// beyond it; as in ONNX and torch no window starts after the input and the padding before it.
+  /// Returns torch's order.
+  std::vector<int64_t> take_padding(at::IntArrayRef spatial);
+};
+
+/// What the node's attributes say over `n` spatial axes, auto_pad and the input's size left out.
+[[nodiscard]] Window plain_window(const Call& call, size_t n, std::vector<int64_t> kernel);
+
+/// The window of a node over an input of size `spatial`, auto_pad worked out; `kernel` is used
+/// where the node gives no kernel_shape.
+[[nodiscard]] Window read_window(const Call& call, at::IntArrayRef spatial,
+                                 std::vector<int64_t> kernel);
 
 }  // namespace grapeshot::onnx

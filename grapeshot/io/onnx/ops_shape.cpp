@@ -1,4 +1,6 @@
-// grapeshot/io/onnx/ops_shape.cpp: operators that move or name values without computing on them.
+// grapeshot/io/onnx/ops_shape.cpp: constants, types and shapes.
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include <ATen/ATen.h>
@@ -9,13 +11,13 @@
 namespace grapeshot::onnx {
 namespace {
 
-Value reshaped(const Value& v, std::vector<int64_t> shape) {
-  if (v.rows) shape.insert(shape.begin(), v.t.size(0));
-  return {v.t.reshape(shape), v.rows};
-}
-
 int64_t product(at::IntArrayRef shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// The tensor with the file's float as the run's.
+at::Tensor in_real(const Call& call, const at::Tensor& t) {
+  return t.scalar_type() == at::kFloat ? t.to(call.real) : t;
 }
 
 Values constant(const Call& call) {
@@ -31,6 +33,90 @@ Values constant(const Call& call) {
   throw Error(ErrorCode::kUnsupported, "only number and tensor constants are supported");
 }
 
+Values constant_of_shape(const Call& call) {
+  const std::vector<int64_t> shape = constant_ints(call, 0);
+  checked_count(shape);
+  const Attribute* value = call.node.find("value");
+  if (!value || !value->tensor.defined()) {
+    return {Value{at::zeros(shape, at::TensorOptions(call.real)), false}};
+  }
+  GRAPESHOT_CHECK(value->tensor.numel() == 1, kInvalidArgument, "value has ", value->tensor.numel(),
+                  " entries, not one");
+  return {Value{in_real(call, value->tensor).reshape({}).expand(shape).contiguous(), false}};
+}
+
+Values range(const Call& call) {
+  const double start = constant_number(call, 0), limit = constant_number(call, 1),
+               step = constant_number(call, 2);
+  GRAPESHOT_CHECK(step != 0. && std::isfinite(start) && std::isfinite(limit) && !std::isnan(step),
+                  kInvalidArgument, "a range from ", start, " to ", limit, " by ", step,
+                  " has no length");
+  const double count = std::max(0., std::ceil((limit - start) / step));
+  checked_count({count < 1e18 ? static_cast<int64_t>(count) : std::numeric_limits<int64_t>::max()});
+  const at::Tensor steps = at::arange(static_cast<int64_t>(count), at::TensorOptions(at::kLong));
+  const at::Tensor& first = call.in[0].t;
+  return {
+      Value{steps.to(first.scalar_type()) * call.in[2].t.reshape({}) + first.reshape({}), false}};
+}
+
+// Numbers become integers by rounding towards zero, as in C.
+Value cast_to(const Call& call, const Value& x, at::ScalarType type) {
+  if (type == at::kFloat) type = call.real;
+  return {x.t.to(type), x.rows};
+}
+
+Values cast(const Call& call) {
+  switch (const int64_t to = call.node.i("to", 0); to) {
+    case 1:
+      return {cast_to(call, call.in[0], at::kFloat)};
+    case 2:
+      return {cast_to(call, call.in[0], at::kByte)};
+    case 3:
+      return {cast_to(call, call.in[0], at::kChar)};
+    case 5:
+      return {cast_to(call, call.in[0], at::kShort)};
+    case 6:
+      return {cast_to(call, call.in[0], at::kInt)};
+    case 7:
+      return {cast_to(call, call.in[0], at::kLong)};
+    case 9:
+      return {cast_to(call, call.in[0], at::kBool)};
+    case 11:
+      return {cast_to(call, call.in[0], at::kDouble)};
+    default:
+      throw Error(ErrorCode::kUnsupported, str("element type ", to, " is not supported"));
+  }
+}
+
+Values cast_like(const Call& call) {
+  return {Value{call.in[0].t.to(call.in[1].t.scalar_type()), call.in[0].rows}};
+}
+
+Values dropout(const Call& call) {
+  if (call.has(2)) {
+    GRAPESHOT_CHECK(!call.in[2].t.is_nonzero(), kUnsupported, "training_mode is not supported");
+  }
+  return {call.in[0]};
+}
+
+Values expand(const Call& call) {
+  const Value& x = call.in[0];
+  const std::vector<int64_t> asked = constant_ints(call, 1);
+  const int64_t rank = std::max(x.rank(), static_cast<int64_t>(asked.size()));
+  const Value y{with_rank(x, rank), x.rows};
+  std::vector<int64_t> sizes(static_cast<size_t>(rank), 1);
+  std::ranges::copy_backward(x.shape(), sizes.end());
+  for (size_t i = 0; i < asked.size(); ++i) {
+    int64_t& size = sizes[sizes.size() - asked.size() + i];
+    GRAPESHOT_CHECK(asked[i] == size || asked[i] == 1 || size == 1, kInvalidArgument, "a size of ",
+                    size, " cannot be expanded to ", asked[i]);
+    if (asked[i] != 1) size = asked[i];
+  }
+  checked_count(sizes);
+  if (x.rows) sizes.insert(sizes.begin(), x.t.size(0));
+  return {Value{y.t.expand(sizes), x.rows}};
+}
+
 Values flatten(const Call& call) {
   const Value& x = call.in[0];
   int64_t axis = call.node.i("axis", 1);
@@ -39,18 +125,6 @@ Values flatten(const Call& call) {
   if (axis < 0) axis += x.rank();
   const auto split = static_cast<size_t>(axis);
   return {reshaped(x, {product(x.shape().slice(0, split)), product(x.shape().slice(split))})};
-}
-
-Values identity(const Call& call) {
-  return {call.in[0]};
-}
-
-Values dropout(const Call& call) {
-  if (call.has(2)) {
-    GRAPESHOT_CHECK(!call.in[2].rows && !call.in[2].t.is_nonzero(), kUnsupported,
-                    "training_mode is not supported");
-  }
-  return identity(call);
 }
 
 Values reshape(const Call& call) {
@@ -86,6 +160,54 @@ Values reshape(const Call& call) {
   return {reshaped(x, std::move(shape))};
 }
 
+Values shape(const Call& call) {
+  const auto sizes = call.in[0].shape();
+  const auto rank = static_cast<int64_t>(sizes.size());
+  const auto clamped = [&](int64_t i) {
+    return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank);
+  };
+  const int64_t start = clamped(call.node.i("start", 0)), end = clamped(call.node.i("end", rank));
+  const auto first = static_cast<size_t>(start);
+  const auto count = static_cast<size_t>(std::max<int64_t>(end - start, 0));
+  return {Value{at::tensor(sizes.slice(first, count), at::TensorOptions(at::kLong)), false}};
+}
+
+Values size(const Call& call) {
+  return {Value{at::tensor(product(call.in[0].shape()), at::TensorOptions(at::kLong)), false}};
+}
+
+// Without axes all of size 1 go.
+Values squeeze(const Call& call) {
+  const Value& x = call.in[0];
+  const std::vector<int64_t> axes = axes_of(call, 1);
+  std::vector<bool> gone(static_cast<size_t>(x.rank()), false);
+  for (const int64_t axis : axes) {
+    const int64_t i = normal_axis(axis, x.rank());
+    GRAPESHOT_CHECK(x.size(i) == 1, kInvalidArgument, "axis ", axis, " has size ", x.size(i),
+                    ", not 1");
+    gone[static_cast<size_t>(i)] = true;
+  }
+  std::vector<int64_t> sizes;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    const bool goes = axes.empty() ? x.size(i) == 1 : gone[static_cast<size_t>(i)];
+    if (!goes) sizes.push_back(x.size(i));
+  }
+  return {reshaped(x, std::move(sizes))};
+}
+
+Values unsqueeze(const Call& call) {
+  const Value& x = call.in[0];
+  std::vector<int64_t> axes = axes_of(call, 1);
+  const int64_t rank = x.rank() + static_cast<int64_t>(axes.size());
+  for (int64_t& axis : axes) axis = normal_axis(axis, rank);
+  std::ranges::sort(axes);
+  GRAPESHOT_CHECK(std::ranges::adjacent_find(axes) == axes.end(), kInvalidArgument,
+                  "an axis is named twice");
+  std::vector<int64_t> sizes = x.shape().vec();
+  for (const int64_t axis : axes) sizes.insert(sizes.begin() + axis, 1);
+  return {reshaped(x, std::move(sizes))};
+}
+
 Values transpose(const Call& call) {
   const Value& x = call.in[0];
   std::vector<int64_t> perm = call.node.ints("perm", {});
@@ -95,19 +217,28 @@ Values transpose(const Call& call) {
   GRAPESHOT_CHECK(static_cast<int64_t>(perm.size()) == x.rank(), kInvalidArgument, "perm has ",
                   perm.size(), " entries, the input ", x.rank(), " axes");
   if (x.rows) {
-    for (int64_t& axis : perm) ++axis;
+    for (int64_t& axis : perm) axis = normal_axis(axis, x.rank()) + 1;
     perm.insert(perm.begin(), 0);
   }
   return {Value{x.t.permute(perm), x.rows}};
 }
 
 constexpr Operator kTable[] = {
-    {"Constant", 1, 0, "A number or a tensor.", constant},
-    {"Dropout", 1, 1, "Passes its input on, as at inference; the mask is not computed.", dropout},
-    {"Flatten", 1, 1, "Two axes: the product before `axis` and the rest.", flatten},
-    {"Identity", 1, 1, "Passes its input on.", identity},
-    {"Reshape", 5, 2, "The same values in a constant shape.", reshape},
-    {"Transpose", 1, 1, "The axes in another order.", transpose},
+    {"Cast", 6, 1, kEveryInput, "Another element type: float, double, integers, bool.", cast},
+    {"CastLike", 15, 2, kEveryInput, "The element type of another tensor.", cast_like},
+    {"Constant", 1, 0, kEveryInput, "A number or a tensor.", constant},
+    {"ConstantOfShape", 9, 1, kNoInput, "One value in a given shape.", constant_of_shape},
+    {"Dropout", 1, 1, kFirstInput,
+     "Passes its input on, as at inference; the mask is not computed.", dropout},
+    {"Expand", 8, 2, kFirstInput, "Repeated along axes of size 1.", expand},
+    {"Flatten", 1, 1, kFirstInput, "Two axes: the product before `axis` and the rest.", flatten},
+    {"Range", 11, 3, kNoInput, "Numbers from start to limit.", range},
+    {"Reshape", 5, 2, kFirstInput, "The same values in another shape.", reshape},
+    {"Shape", 1, 1, kFirstInput, "The sizes of a tensor.", shape},
+    {"Size", 1, 1, kFirstInput, "The number of values in a tensor.", size},
+    {"Squeeze", 1, 1, kFirstInput, "Without axes of size 1.", squeeze},
+    {"Transpose", 1, 1, kFirstInput, "The axes in another order.", transpose},
+    {"Unsqueeze", 1, 1, kFirstInput, "With axes of size 1 added.", unsqueeze},
 };
 
 }  // namespace

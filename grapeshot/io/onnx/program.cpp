@@ -1,8 +1,8 @@
 #include "grapeshot/io/onnx/program.h"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_set>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -11,14 +11,21 @@
 namespace grapeshot::onnx {
 namespace {
 
-// Runs one node; an error names the file, the node and its operator.
-Values run_node(const BoundNode& bound, int64_t opset, std::span<const Value> in,
-                Surrogate surrogate, const std::string& path) {
+int64_t row_count_of(std::span<const Value> in) {
+  for (const Value& v : in) {
+    if (v.ragged) return static_cast<int64_t>(v.ragged->size());
+    if (v.rows) return v.t.size(0);
+  }
+  return 0;
+}
+
+Values run_batch(const BoundNode& bound, const Call& call, const std::string& path) {
   const auto place = [&] {
-    return str(path, ": node '", bound.node.name, "' (", bound.node.op, ", opset ", opset, "): ");
+    return str(path, ": node '", bound.node.name, "' (", bound.node.op, ", opset ", call.opset,
+               "): ");
   };
   try {
-    return bound.run(Call{bound.node, opset, in, surrogate});
+    return bound.run(call);
   } catch (const Error& e) {
     throw Error(e.code(), place() + e.what());
   } catch (const c10::Error& e) {
@@ -28,54 +35,58 @@ Values run_node(const BoundNode& bound, int64_t opset, std::span<const Value> in
   }
 }
 
-int64_t numel(const Value& v) {
-  const auto shape = v.shape();
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+// Results of one output, a tensor a row: together again where their shapes are equal.
+Value joined(std::vector<at::Tensor> rows) {
+  const bool equal = std::ranges::all_of(rows, [&](const at::Tensor& t) {
+    return t.sizes() == rows[0].sizes() && t.scalar_type() == rows[0].scalar_type();
+  });
+  if (equal) return {at::stack(rows), true};
+  return {at::Tensor(), true, std::make_shared<const std::vector<at::Tensor>>(std::move(rows))};
 }
 
-// Multiply-adds of one row.
-int64_t macs_of(const Node& node, std::span<const Value> in, const Value& out) {
-  if (node.op == "Conv") {
-    const at::Tensor& weight = in[1].t;
-    return numel(out) * (weight.numel() / std::max<int64_t>(weight.size(0), 1));
+Values run_rows(const BoundNode& bound, const Call& call, const std::string& path) {
+  int64_t n = row_count_of(call.in);
+  // Without rows a made-up one tells the shape.
+  const bool empty = n == 0;
+  std::vector<std::vector<at::Tensor>> results;
+  std::vector<Value> in(call.in.size());
+  for (int64_t i = 0; i < std::max<int64_t>(n, 1); ++i) {
+    for (size_t k = 0; k < in.size(); ++k) {
+      const Value& v = call.in[k];
+      if (v.ragged) {
+        in[k] = {(*v.ragged)[static_cast<size_t>(i)], false};
+      } else if (v.rows) {
+        in[k] = {empty ? at::zeros(v.shape(), v.t.options()) : v.t.select(0, i), false};
+      } else {
+        in[k] = v;
+      }
+    }
+    const Values out = run_batch(
+        bound, Call{call.node, call.opset, in, call.surrogate, call.real, call.planning}, path);
+    results.resize(out.size());
+    for (size_t k = 0; k < out.size(); ++k) results[k].push_back(out[k].t);
   }
-  if (node.op == "MatMul") return numel(out) * in[0].t.size(-1);
-  if (node.op == "Gemm") return numel(out) * in[0].size(node.i("transA", 0) != 0 ? 0 : 1);
-  return 0;
+  Values out;
+  for (std::vector<at::Tensor>& rows : results) {
+    out.push_back(joined(std::move(rows)));
+    if (empty) out.back().t = out.back().t.slice(0, 0, 0);
+  }
+  return out;
 }
 
 }  // namespace
 
-Recording fold_constants(Network& network, const at::Tensor& x) {
-  Recording recording;
-  std::unordered_map<std::string, Value> values;
-  for (const auto& [name, t] : network.constants) values[name] = {t, false};
-  values[network.input] = {x, true};
-  std::vector<BoundNode> kept;
-  for (BoundNode& bound : network.nodes) {
-    std::vector<Value> in;
-    for (const std::string& name : bound.node.inputs) {
-      // Written by its node, but an output that the operator does not compute.
-      GRAPESHOT_CHECK(name.empty() || values.contains(name), kUnsupported, network.path, ": node '",
-                      bound.node.name, "' reads '", name, "', which is not computed");
-      in.push_back(name.empty() ? Value{} : values.at(name));
-    }
-    const Values out = run_node(bound, network.opset, in, Surrogate::kLoose, network.path);
-    const bool rows = std::ranges::any_of(in, &Value::rows);
-    for (size_t i = 0; i < std::min(out.size(), bound.node.outputs.size()); ++i) {
-      const std::string& name = bound.node.outputs[i];
-      if (name.empty()) continue;
-      values[name] = out[i];
-      if (!rows) network.constants[name] = out[i].t.contiguous();
-    }
-    if (!rows) continue;
-    recording.macs += macs_of(bound.node, in, out[0]);
-    if (!out[0].t.is_alias_of(in[0].t)) recording.activation_values += numel(out[0]);
-    kept.push_back(std::move(bound));
+bool runs_by_row(const BoundNode& bound, std::span<const Value> in) {
+  for (size_t i = 0; i < in.size(); ++i) {
+    const bool may = i < 32 ? ((bound.batched >> i) & 1u) != 0 : bound.batched == kEveryInput;
+    if (in[i].ragged || (in[i].rows && !may)) return true;
   }
-  network.nodes = std::move(kept);
-  for (const auto& [name, v] : values) recording.tensors[name] = {v.shape().vec(), v.rows};
-  return recording;
+  return false;
+}
+
+Values run_node(const BoundNode& bound, const Call& call, bool by_row, const std::string& path) {
+  for (const Value& v : call.in) by_row |= v.ragged != nullptr;
+  return by_row ? run_rows(bound, call, path) : run_batch(bound, call, path);
 }
 
 Program::Program(const Network& network) : path_(network.path), opset_(network.opset) {
@@ -97,11 +108,14 @@ Program::Program(const Network& network) : path_(network.path), opset_(network.o
   std::unordered_map<int32_t, size_t> last_reader;
   for (const BoundNode& bound : network.nodes) {
     Step step{bound, {}, {}, {}};
+    std::vector<Value> kinds;
     for (const std::string& name : bound.node.inputs) {
       const int32_t slot = name.empty() ? -1 : slots_.at(name);
       step.in.push_back(slot);
       if (slot >= 0) last_reader[slot] = steps_.size();
+      kinds.push_back({at::Tensor(), slot >= 0 && !network.constants.contains(name)});
     }
+    step.by_row = runs_by_row(bound, kinds);
     steps_.push_back(std::move(step));  // before the outputs: they are ready after this step
     for (const std::string& name : bound.node.outputs) {
       steps_.back().out.push_back(name.empty() ? -1 : new_slot(name));
@@ -147,7 +161,8 @@ std::vector<Value> Program::run(const at::Tensor& x, const std::vector<int32_t>&
     const Step& step = steps_[static_cast<size_t>(i)];
     in.clear();
     for (const int32_t slot : step.in) in.push_back(slot < 0 ? Value{} : value(slot));
-    Values out = run_node(step.bound, opset_, {in.data(), in.size()}, surrogate, path_);
+    const Call call{step.bound.node, opset_, {in.data(), in.size()}, surrogate, x.scalar_type()};
+    Values out = run_node(step.bound, call, step.by_row, path_);
     for (size_t k = 0; k < std::min(out.size(), step.out.size()); ++k) {
       if (step.out[k] >= 0) computed[static_cast<size_t>(step.out[k])] = std::move(out[k]);
     }

@@ -19,6 +19,14 @@ namespace grapeshot::onnx {
 struct BoundNode {
   Node node;
   OperatorFn run = nullptr;
+  uint32_t batched = kEveryInput;  ///< as Operator::batched
+};
+
+/// Part of a network's flat input or output: what the file calls one input or output.
+struct PortSlice {
+  std::string name;
+  std::vector<int64_t> shape;  ///< without the row axis
+  int64_t begin = 0, size = 0;
 };
 
 /// A network whose tensors are still connected by name.
@@ -30,23 +38,36 @@ struct Network {
   std::string input, output;
   std::string logits;  ///< what a final softmax is applied to; empty when there is none
   std::vector<int64_t> input_shape;
+  /// Where the file has several: `input` and `output` are all of them, flat, in the file's order,
+  /// as VNN-LIB 1.0 numbers them. Output sizes are known once constants are folded.
+  std::vector<PortSlice> inputs, outputs;
 };
 
 /// What one run with two rows tells about a tensor of the network.
 struct TensorInfo {
-  std::vector<int64_t> shape;  ///< without the row axis
-  bool rows = false;
+  std::vector<int64_t> shape;  ///< without the row axis; the first row's where `ragged`
+  bool rows = false, ragged = false;
 };
 
 struct Recording {
   std::unordered_map<std::string, TensorInfo> tensors;
-  int64_t macs = 0;               ///< multiply-adds of one row
-  int64_t activation_values = 0;  ///< values computed for one row
+  int64_t macs = 0;                  ///< multiply-adds of one row
+  int64_t activation_values = 0;     ///< values computed for one row
+  std::vector<std::string> islands;  ///< nodes that run row by row, "'name' (Op)"
 };
 
-/// Runs `network` on `x` ([N, input_shape...]), turns nodes that depend on no input into constants,
-/// and returns the shapes of all tensors. Throws Error naming the node that does not fit.
+/// Runs `network` on `x` ([N, input_shape...]), turns nodes that depend on no input into constants
+/// and an If into the branch that its condition takes, and returns the shapes of all tensors.
+/// Throws Error naming the node that does not fit.
 [[nodiscard]] Recording fold_constants(Network& network, const at::Tensor& x);
+
+/// Runs one node, row by row where `by_row` says so or an input is ragged; an error names the file,
+/// the node and its operator.
+[[nodiscard]] Values run_node(const BoundNode& bound, const Call& call, bool by_row,
+                              const std::string& path);
+
+/// Whether an input that may not depend on the network's input does.
+[[nodiscard]] bool runs_by_row(const BoundNode& bound, std::span<const Value> in);
 
 class Program {
  public:
@@ -65,6 +86,7 @@ class Program {
     BoundNode bound;
     std::vector<int32_t> in, out;  ///< slots, -1 for an input that is left out
     std::vector<int32_t> last;     ///< slots that no later step reads
+    bool by_row = false;
   };
 
   [[nodiscard]] const std::vector<Value>& constants_for(at::ScalarType type) const;

@@ -79,6 +79,8 @@ at::Tensor value_of(const at::Tensor& x, StepKind kind) {
       return at::round(x);
     case StepKind::kFloor:
       return at::floor(x);
+    case StepKind::kCeil:
+      return at::ceil(x);
   }
   return x;
 }

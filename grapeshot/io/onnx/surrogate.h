@@ -13,6 +13,7 @@ enum class StepKind {
   kStep,   ///< x >= 0 ? 1 : -1, what Sign(Sign(x) + c) computes for 0 < c < 1
   kRound,  ///< half to even
   kFloor,
+  kCeil,
 };
 
 /// The step function of `x`, element by element. Where history is recorded, the gradient passes

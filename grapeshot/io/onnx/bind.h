@@ -1,0 +1,22 @@
+// grapeshot/io/onnx/bind.h: from a file's nodes to functions that run them.
+#pragma once
+
+#include <vector>
+
+#include "grapeshot/io/onnx/program.h"
+
+namespace grapeshot::onnx {
+
+/// The nodes that the outputs need, in order, with their functions; constants not yet folded.
+/// Several inputs or outputs become one (Network::inputs). Throws as OnnxModel does.
+[[nodiscard]] Network bind(const Graph& graph);
+
+/// Whether the node is an If, which fold_constants replaces by the branch taken.
+[[nodiscard]] bool is_branch(const Node& node);
+
+/// The nodes of the branch that `condition` takes, under names that no other tensor has, ending in
+/// what writes the outputs of `node`; its constants are added to `network`.
+[[nodiscard]] std::vector<BoundNode> taken_branch(Network& network, const Node& node,
+                                                  bool condition);
+
+}  // namespace grapeshot::onnx

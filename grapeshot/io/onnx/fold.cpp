@@ -1,0 +1,121 @@
+// grapeshot/io/onnx/fold.cpp: the first run of a network.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/bind.h"
+#include "grapeshot/io/onnx/program.h"
+
+namespace grapeshot::onnx {
+namespace {
+
+// The ONNX shape; of ragged values the first row's.
+std::vector<int64_t> shape_of(const Value& v) {
+  return v.ragged ? v.ragged->at(0).sizes().vec() : v.shape().vec();
+}
+
+int64_t numel(const Value& v) {
+  const std::vector<int64_t> shape = shape_of(v);
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Multiply-adds of one row.
+int64_t macs_of(const Node& node, std::span<const Value> in, const Value& out) {
+  for (size_t i = 0; i < std::min<size_t>(in.size(), 2); ++i) {
+    if (in[i].ragged) return 0;
+  }
+  if (node.op == "Conv") {
+    return numel(out) * (numel(in[1]) / std::max<int64_t>(in[1].size(0), 1));
+  }
+  if (node.op == "ConvTranspose") {
+    return numel(in[0]) * (numel(in[1]) / std::max<int64_t>(in[1].size(0), 1));
+  }
+  if (node.op == "MatMul") return numel(out) * in[0].t.size(-1);
+  if (node.op == "Gemm") return numel(out) * in[0].size(node.i("transA", 0) != 0 ? 0 : 1);
+  return 0;
+}
+
+class Folding {
+ public:
+  Folding(Network& network, const at::Tensor& x) : network_(network) {
+    add_constants();
+    values_[network.input] = {x, true};
+  }
+
+  Recording run() {
+    std::vector<BoundNode> nodes = std::move(network_.nodes);
+    for (BoundNode& bound : nodes) take(bound);
+    network_.nodes = std::move(kept_);
+    int64_t begin = 0;
+    for (PortSlice& output : network_.outputs) {
+      const auto it = values_.find(output.name);
+      GRAPESHOT_CHECK(it != values_.end(), kParse, network_.path, ": the output '", output.name,
+                      "' is written by no node");
+      output = {output.name, shape_of(it->second), begin, numel(it->second)};
+      begin += output.size;
+    }
+    for (const auto& [name, v] : values_) {
+      recording_.tensors[name] = {shape_of(v), v.rows, v.ragged != nullptr};
+    }
+    return std::move(recording_);
+  }
+
+ private:
+  void add_constants() {
+    for (const auto& [name, t] : network_.constants) values_.emplace(name, Value{t, false});
+  }
+
+  void take(BoundNode& bound) {
+    std::vector<Value> in;
+    for (const std::string& name : bound.node.inputs) {
+      // Written by its node, but an output that the operator does not compute.
+      GRAPESHOT_CHECK(name.empty() || values_.contains(name), kUnsupported, network_.path,
+                      ": node '", bound.node.name, "' reads '", name, "', which is not computed");
+      in.push_back(name.empty() ? Value{} : values_.at(name));
+    }
+    if (is_branch(bound.node)) {
+      const bool dependent = in[0].rows || in[0].ragged || in[0].t.numel() != 1;
+      GRAPESHOT_CHECK(!dependent, kUnsupported, network_.path, ": node '", bound.node.name,
+                      "' (If): its condition depends on the network's input");
+      std::vector<BoundNode> nodes = taken_branch(network_, bound.node, in[0].t.is_nonzero());
+      add_constants();
+      for (BoundNode& inner : nodes) take(inner);
+      return;
+    }
+    const bool by_row = runs_by_row(bound, in);
+    const Call call{bound.node, network_.opset, in, Surrogate::kLoose, at::kFloat, true};
+    const Values out = run_node(bound, call, by_row, network_.path);
+    const bool rows = std::ranges::any_of(out, &Value::rows);
+    for (size_t i = 0; i < std::min(out.size(), bound.node.outputs.size()); ++i) {
+      const std::string& name = bound.node.outputs[i];
+      if (name.empty()) continue;
+      values_[name] = out[i];
+      if (!out[i].rows) network_.constants[name] = out[i].t.contiguous();
+    }
+    if (!rows) return;
+    if (by_row) {
+      recording_.islands.push_back(str("'", bound.node.name, "' (", bound.node.op, ")"));
+    }
+    recording_.macs += macs_of(bound.node, in, out[0]);
+    const bool alias =
+        !in.empty() && out[0].t.defined() && in[0].t.defined() && out[0].t.is_alias_of(in[0].t);
+    if (!alias) recording_.activation_values += numel(out[0]);
+    kept_.push_back(std::move(bound));
+  }
+
+  Network& network_;
+  std::unordered_map<std::string, Value> values_;
+  std::vector<BoundNode> kept_;
+  Recording recording_;
+};
+
+}  // namespace
+
+Recording fold_constants(Network& network, const at::Tensor& x) {
+  return Folding(network, x).run();
+}
+
+}  // namespace grapeshot::onnx

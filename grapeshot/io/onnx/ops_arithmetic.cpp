@@ -1,0 +1,162 @@
+// grapeshot/io/onnx/ops_arithmetic.cpp: operators on several tensors, broadcast element by element.
+#include <limits>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/ops.h"
+
+namespace grapeshot::onnx {
+namespace {
+
+using Function = at::Tensor (*)(const at::Tensor& a, const at::Tensor& b);
+
+Value combine(const Call& call, const Value& a, const Value& b, Function function) {
+  const Aligned both = align(call, a, b);
+  return {function(both.a, both.b), both.rows};
+}
+
+template <Function kFunction>
+Values binary(const Call& call) {
+  // Before opset 7 broadcasting had to be asked for and aligned by `axis`.
+  GRAPESHOT_CHECK(!call.node.find("axis") && !call.node.find("broadcast"), kUnsupported,
+                  "attributes 'axis' and 'broadcast' (opset 6) are not supported");
+  return {combine(call, call.in[0], call.in[1], kFunction)};
+}
+
+// One tensor or more.
+template <Function kFunction>
+Values many(const Call& call) {
+  Value out = call.in[0];
+  for (size_t i = 1; i < call.in.size(); ++i) {
+    GRAPESHOT_CHECK(call.has(i), kInvalidArgument, "input ", i, " is missing");
+    out = combine(call, out, call.in[i], kFunction);
+  }
+  return {out};
+}
+
+at::Tensor add(const at::Tensor& a, const at::Tensor& b) {
+  return at::add(a, b);
+}
+at::Tensor sub(const at::Tensor& a, const at::Tensor& b) {
+  return at::sub(a, b);
+}
+at::Tensor mul(const at::Tensor& a, const at::Tensor& b) {
+  return at::mul(a, b);
+}
+at::Tensor div(const at::Tensor& a, const at::Tensor& b) {
+  return at::isIntegralType(a.scalar_type(), true) ? at::div(a, b, "trunc") : at::div(a, b);
+}
+at::Tensor pow(const at::Tensor& a, const at::Tensor& b) {
+  // A square is what nearly all of them are, and torch's pow by a tensor is slow.
+  if (b.numel() == 1 && !b.requires_grad() && b.dim() <= a.dim()) {
+    return at::pow(a, b.item()).to(a.scalar_type());
+  }
+  return at::pow(a, b).to(a.scalar_type());
+}
+at::Tensor prelu(const at::Tensor& x, const at::Tensor& slope) {
+  return at::where(x < 0, x * slope, x);
+}
+at::Tensor equal(const at::Tensor& a, const at::Tensor& b) {
+  return at::eq(a, b);
+}
+at::Tensor greater(const at::Tensor& a, const at::Tensor& b) {
+  return at::gt(a, b);
+}
+at::Tensor greater_or_equal(const at::Tensor& a, const at::Tensor& b) {
+  return at::ge(a, b);
+}
+at::Tensor less(const at::Tensor& a, const at::Tensor& b) {
+  return at::lt(a, b);
+}
+at::Tensor less_or_equal(const at::Tensor& a, const at::Tensor& b) {
+  return at::le(a, b);
+}
+
+Values mean(const Call& call) {
+  Values out = many<add>(call);
+  out[0].t = out[0].t / static_cast<double>(call.in.size());
+  return out;
+}
+
+Values mod(const Call& call) {
+  const bool as_c = call.node.i("fmod", 0) != 0;
+  return {combine(
+      call, call.in[0], call.in[1],
+      as_c ? +[](const at::Tensor& a, const at::Tensor& b) { return at::fmod(a, b); }
+           : +[](const at::Tensor& a, const at::Tensor& b) { return at::remainder(a, b); })};
+}
+
+// Up to opset 10 the limits are attributes, then inputs. Where the lower one is larger, the upper
+// one wins.
+Values clip(const Call& call) {
+  Value x = call.in[0];
+  if (call.opset < 11) {
+    constexpr float kMost = std::numeric_limits<float>::max();
+    const double low = call.node.f("min", -kMost), high = call.node.f("max", kMost);
+    return {Value{at::clamp(x.t, low, high), x.rows}};
+  }
+  const bool plain = !(call.has(1) && (call.in[1].rows || call.in[1].t.numel() != 1)) &&
+                     !(call.has(2) && (call.in[2].rows || call.in[2].t.numel() != 1));
+  if (plain) {
+    if (!call.has(1) && !call.has(2)) return {x};
+    const auto limit = [&](size_t i) {
+      return call.has(i) ? std::optional<at::Scalar>(call.in[i].t.item()) : std::nullopt;
+    };
+    return {Value{at::clamp(x.t, limit(1), limit(2)), x.rows}};
+  }
+  const auto maximum = [](const at::Tensor& a, const at::Tensor& b) { return at::maximum(a, b); };
+  const auto minimum = [](const at::Tensor& a, const at::Tensor& b) { return at::minimum(a, b); };
+  if (call.has(1)) x = combine(call, x, call.in[1], maximum);
+  if (call.has(2)) x = combine(call, x, call.in[2], minimum);
+  return {x};
+}
+
+Values where(const Call& call) {
+  int64_t rank = 0;
+  bool rows = false;
+  for (const Value& v : call.in) {
+    rank = std::max(rank, v.rank());
+    rows = rows || v.rows;
+  }
+  if (call.planning) {
+    const Aligned sides = align(call, call.in[1], call.in[2]);
+    (void)align(call, call.in[0], {sides.a.expand_as(sides.a + sides.b), sides.rows});
+  }
+  const at::Tensor condition = with_rank(call.in[0], rank).to(at::kBool);
+  const at::Tensor yes = with_rank(call.in[1], rank), no = with_rank(call.in[2], rank);
+  return {Value{at::where(condition, yes, no), rows}};
+}
+
+constexpr Operator kTable[] = {
+    {"Add", 7, 2, kEveryInput, "Sum, broadcast.", binary<add>},
+    {"And", 7, 2, kEveryInput, "Logical and, broadcast.", binary<at::logical_and>},
+    {"Clip", 1, 1, kEveryInput, "Cut to [min, max].", clip},
+    {"Div", 7, 2, kEveryInput, "Quotient, broadcast; integers round towards zero.", binary<div>},
+    {"Equal", 7, 2, kEveryInput, "a = b, broadcast.", binary<equal>},
+    {"Greater", 7, 2, kEveryInput, "a > b, broadcast.", binary<greater>},
+    {"GreaterOrEqual", 12, 2, kEveryInput, "a >= b, broadcast.", binary<greater_or_equal>},
+    {"Less", 7, 2, kEveryInput, "a < b, broadcast.", binary<less>},
+    {"LessOrEqual", 12, 2, kEveryInput, "a <= b, broadcast.", binary<less_or_equal>},
+    {"Max", 6, 1, kEveryInput, "Largest of the inputs, broadcast.", many<at::maximum>},
+    {"Mean", 6, 1, kEveryInput, "Mean of the inputs, broadcast.", mean},
+    {"Min", 6, 1, kEveryInput, "Smallest of the inputs, broadcast.", many<at::minimum>},
+    {"Mod", 10, 2, kEveryInput, "Remainder with the sign of the divisor, or of C's fmod.", mod},
+    {"Mul", 7, 2, kEveryInput, "Product, broadcast.", binary<mul>},
+    {"Or", 7, 2, kEveryInput, "Logical or, broadcast.", binary<at::logical_or>},
+    {"PRelu", 7, 2, kEveryInput, "x, or slope x below 0.", binary<prelu>},
+    {"Pow", 7, 2, kEveryInput, "a to the power b, broadcast.", binary<pow>},
+    {"Sub", 7, 2, kEveryInput, "Difference, broadcast.", binary<sub>},
+    {"Sum", 6, 1, kEveryInput, "Sum of the inputs, broadcast.", many<add>},
+    {"Where", 9, 3, kEveryInput, "One or the other by a condition, broadcast.", where},
+    {"Xor", 7, 2, kEveryInput, "Exclusive or, broadcast.", binary<at::logical_xor>},
+};
+
+}  // namespace
+
+std::span<const Operator> arithmetic_operators() {
+  return kTable;
+}
+
+}  // namespace grapeshot::onnx

@@ -1,0 +1,23 @@
+// grapeshot/io/onnx/tensor_proto.h: one TensorProto to one tensor.
+#pragma once
+
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "grapeshot/io/onnx/proto.h"
+
+namespace grapeshot::onnx {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor t;
+};
+
+/// The tensor; messages start with `path: place 'name'`, e.g. place = "initializer". External data
+/// is read from files in the folder of `path`, links followed, and from nowhere else.
+/// Throws as parse_graph does.
+[[nodiscard]] NamedTensor read_tensor(protozero::pbf_reader reader, const std::string& path,
+                                      const std::string& place);
+
+}  // namespace grapeshot::onnx

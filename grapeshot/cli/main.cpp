@@ -14,6 +14,7 @@
 #include "grapeshot/base/table.h"
 #include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/io/file.h"
 
 namespace {
 
@@ -64,6 +65,11 @@ int main(int argc, char** argv) {
   app.failure_message(usage_message);
   bool verbose = false;
   app.add_flag("--verbose", verbose, "Say where in grapeshot an error was thrown");
+  app.add_option_function<uint64_t>("--max-file-mib", grapeshot::set_max_file_mib,
+                                    "The most MiB of a file, unpacked if it is gzip; for every "
+                                    "file that a command reads")
+      ->default_str(std::to_string(grapeshot::max_file_mib()))
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30));
   std::vector<std::pair<CLI::App*, cli::Action>> actions;
   for (const cli::Command& command : cli::commands()) {
     CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));

@@ -26,17 +26,19 @@ class Loader {
   size_t model(const std::string& path) {
     const auto known = index_.find(path);
     if (known != index_.end()) return known->second;
-    problem_.models.push_back({path, sha256_file(path), onnx::load_model(path)});
+    // Read first: a file that has no end fails there, where there is a limit.
+    std::unique_ptr<onnx::OnnxModel> net = onnx::load_model(path);
+    problem_.models.push_back({path, sha256_file(path), std::move(net)});
     return index_[path] = problem_.models.size() - 1;
   }
 
   void add_spec(const std::string& model_path, const std::string& spec_path) {
     ProblemInstance instance;
     instance.spec = spec_path;
-    instance.sha256 = sha256_file(spec_path);
     instance.name = std::filesystem::path(spec_path).filename().string();
     // The specification first: it is cheaper, and more often wrong.
     instance.property = read_vnnlib(spec_path);
+    instance.sha256 = sha256_file(spec_path);
     instance.model = model(model_path);
     check_fits(*problem_.models[instance.model].model, instance.property, spec_path);
     // A box without a float32 input cannot be searched; an instance of nothing else is left alone.

@@ -22,6 +22,8 @@
 namespace grapeshot {
 namespace {
 
+std::atomic<uint64_t> process_max_mib{2048};
+
 std::string reason(int error) {
   return std::generic_category().message(error);
 }
@@ -70,14 +72,15 @@ void for_each_chunk(const std::string& path, Take take) {
   }
 }
 
-void check_limit(const std::string& path, uint64_t size, uint64_t limit) {
-  GRAPESHOT_CHECK(size <= limit, kParse, path, ": unpacks to more than ", limit, " bytes");
+void check_limit(const std::string& path, std::string_view verb, uint64_t size, uint64_t max_mib) {
+  GRAPESHOT_CHECK(size <= max_mib << 20, kParse, path, ": ", verb, " more than ", max_mib,
+                  " MiB; --max-file-mib allows more");
 }
 
-std::string read_stored(const std::string& path, uint64_t limit) {
+std::string read_stored(const std::string& path, uint64_t max_mib) {
   std::string bytes;
   for_each_chunk(path, [&](std::string_view chunk) {
-    check_limit(path, bytes.size() + chunk.size(), limit);
+    check_limit(path, "holds", bytes.size() + chunk.size(), max_mib);
     bytes.append(chunk);
   });
   return bytes;
@@ -98,10 +101,11 @@ class Unzipper {
   Unzipper(const Unzipper&) = delete;
   Unzipper& operator=(const Unzipper&) = delete;
 
-  std::string run(uint64_t limit) {
+  std::string run(uint64_t max_mib) {
     std::string out;
+    out.reserve(expected_size(max_mib));
     do {
-      run_member(out, limit);
+      run_member(out, max_mib);
       inflateReset(&stream_);
     } while (is_gzip(rest_));
     const bool padded = rest_.find_first_not_of('\0') == std::string_view::npos;
@@ -111,7 +115,17 @@ class Unzipper {
   }
 
  private:
-  void run_member(std::string& out, uint64_t limit) {
+  /// The size that the file's last four bytes tell, for a single allocation; they may lie, so no
+  /// more than deflate can make of what is there.
+  [[nodiscard]] size_t expected_size(uint64_t max_mib) const {
+    constexpr uint64_t kMostExpansion = 1032;
+    uint32_t told = 0;
+    if (rest_.size() < sizeof told) return 0;
+    std::memcpy(&told, rest_.data() + rest_.size() - sizeof told, sizeof told);
+    return std::min({uint64_t{told}, max_mib << 20, rest_.size() * kMostExpansion});
+  }
+
+  void run_member(std::string& out, uint64_t max_mib) {
     std::array<char, size_t{1} << 16> chunk;
     int status = Z_OK;
     while (status != Z_STREAM_END) {
@@ -128,7 +142,7 @@ class Unzipper {
                       stream_.msg ? str(" (", stream_.msg, ")") : "");
       rest_.remove_prefix(piece - stream_.avail_in);
       const size_t made = chunk.size() - stream_.avail_out;
-      check_limit(path_, out.size() + made, limit);
+      check_limit(path_, "unpacks to", out.size() + made, max_mib);
       out.append(chunk.data(), made);
     }
   }
@@ -161,11 +175,22 @@ std::string resolve_file(const std::string& path) {
   throw Error(ErrorCode::kNotFound, path + ": no such file");
 }
 
-std::string read_file(const std::string& path, uint64_t limit) {
+uint64_t max_file_mib() {
+  return process_max_mib;
+}
+
+void set_max_file_mib(uint64_t mib) {
+  process_max_mib = mib;
+}
+
+std::string read_file(const std::string& path, uint64_t max_mib) {
   const std::string found = resolve_file(path);
-  std::string stored = read_stored(found, limit);
-  if (!is_gzip(stored)) return stored;
-  return Unzipper(found, stored).run(limit);
+  return unzip(read_stored(found, max_mib), found, max_mib);
+}
+
+std::string unzip(std::string bytes, const std::string& path, uint64_t max_mib) {
+  if (!is_gzip(bytes)) return bytes;
+  return Unzipper(path, bytes).run(max_mib);
 }
 
 void write_file(const std::string& path, std::string_view bytes) {

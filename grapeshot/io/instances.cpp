@@ -43,6 +43,9 @@ std::array<std::string_view, 3> fields(std::string_view line, const std::string&
 std::string find_file(const std::filesystem::path& folder, std::string_view field,
                       std::string_view what, const std::string& where) {
   GRAPESHOT_CHECK(!field.empty(), kParse, where, ": the ", what, " field is empty");
+  // The system would open what stands before the zero.
+  GRAPESHOT_CHECK(field.find('\0') == std::string_view::npos, kParse, where, ": the ", what,
+                  " field is no path: '", printable(field), "'");
   const std::string path = (folder / field).lexically_normal().string();
   try {
     return resolve_file(path);
@@ -53,8 +56,7 @@ std::string find_file(const std::filesystem::path& folder, std::string_view fiel
 
 }  // namespace
 
-std::vector<InstanceRow> read_instances(const std::string& csv_path) {
-  const std::string text = read_file(csv_path);
+std::vector<InstanceRow> parse_instances(std::string_view text, const std::string& csv_path) {
   const std::filesystem::path folder = std::filesystem::absolute(csv_path).parent_path();
   std::vector<InstanceRow> rows;
   std::string_view rest = text;
@@ -78,6 +80,10 @@ std::vector<InstanceRow> read_instances(const std::string& csv_path) {
   GRAPESHOT_CHECK(!rows.empty(), kParse, csv_path,
                   ": no instance in it; write lines onnx,vnnlib,timeout");
   return rows;
+}
+
+std::vector<InstanceRow> read_instances(const std::string& csv_path) {
+  return parse_instances(read_file(csv_path), csv_path);
 }
 
 }  // namespace grapeshot

@@ -206,8 +206,7 @@ void write_array(const std::string& path, std::string_view descr, std::span<cons
 
 }  // namespace
 
-NpyArray read_npy(const std::string& path) {
-  const std::string bytes = read_file(path);
+NpyArray parse_npy(std::string_view bytes, const std::string& path) {
   const auto [text, data] = split(path, bytes);
   Header header(path, text);
   const auto type = std::ranges::find(kElementTypes, header.descr, &ElementType::name);
@@ -226,6 +225,10 @@ NpyArray read_npy(const std::string& path) {
     out.values.push_back(type->load(data.data() + at));
   if (header.fortran) out.values = to_row_major(out.values, out.shape);
   return out;
+}
+
+NpyArray read_npy(const std::string& path) {
+  return parse_npy(read_file(path), path);
 }
 
 void write_npy(const std::string& path, std::span<const float> values,

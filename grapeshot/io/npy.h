@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace grapeshot {
@@ -15,7 +16,10 @@ struct NpyArray {
 };
 
 /// Accepts little-endian float32/64, (u)int8..64 and bool, C or Fortran order; throws
-/// kParse "path: ..." for anything else or a damaged file, as read_file for the rest.
+/// kParse "path: ..." for anything else or a damaged file.
+[[nodiscard]] NpyArray parse_npy(std::string_view bytes, const std::string& path);
+
+/// The same of a file; throws as read_file does besides.
 [[nodiscard]] NpyArray read_npy(const std::string& path);
 
 /// Writes float32 (float64), atomically. `values` has product(shape) entries.

@@ -17,8 +17,6 @@ namespace grapeshot {
 namespace vnnlib {
 namespace {
 
-constexpr size_t kMaxCases = size_t{1} << 20;
-constexpr size_t kMaxReferences = size_t{1} << 25;  // atoms over all cases
 constexpr int kMaxDepth = 200;
 constexpr size_t kMaxVariables = size_t{1} << 30;  // and relations
 constexpr size_t kUndeclared = std::numeric_limits<size_t>::max();
@@ -68,7 +66,7 @@ void append(Clauses& to, const Clauses& from) {
 
 class Reader {
  public:
-  explicit Reader(const Source& source) : source_(source) {
+  Reader(const Source& source, const VnnlibLimits& limits) : source_(source), limits_(limits) {
     if (source_.text.starts_with("\xef\xbb\xbf")) at_ = 3;
   }
 
@@ -116,10 +114,13 @@ class Reader {
   /// The next token; inside a command the text must not end.
   Token next() {
     const Token token = peek();
-    if (token.text.empty())
-      fail(ErrorCode::kParse, token.offset, "the file ends inside the command that starts in line ",
-           source_.line(command_.value_or(0)), "; it may be truncated");
+    const size_t start = command_.value_or(0);
     at_ = token.offset + token.text.size();
+    // A word that touches the end may be half of one, so it is not judged.
+    const bool cut = at_ == source_.text.size() && token.text != ")" && token.offset != start;
+    if (token.text.empty() || cut)
+      fail(ErrorCode::kParse, at_, "the file ends inside the command that starts in line ",
+           source_.line(start), "; it may be truncated");
     return token;
   }
 
@@ -259,9 +260,10 @@ class Reader {
   }
 
   void check_size(size_t cases, size_t references, size_t offset) const {
-    if (cases > kMaxCases || references > kMaxReferences)
+    if (cases > limits_.cases || references > limits_.relations)
       fail(ErrorCode::kUnsupported, offset, "the disjunctions up to here make more than ",
-           kMaxCases, " cases or ", kMaxReferences, " relations in them; split the specification");
+           limits_.cases, " cases or ", limits_.relations,
+           " relations in them; split the specification");
   }
 
   [[noreturn]] void fail_as_formula(const Token& token) const {
@@ -362,6 +364,7 @@ class Reader {
   }
 
   const Source& source_;
+  const VnnlibLimits& limits_;
   size_t at_ = 0;
   std::optional<size_t> command_;  // where the open command starts
   bool any_command_ = false;
@@ -382,15 +385,15 @@ std::string Source::at(size_t offset) const {
   return str(path, ":", line(offset), ":", column);
 }
 
-Formula read_formula(const Source& source) {
-  return Reader(source).run();
+Formula read_formula(const Source& source, const VnnlibLimits& limits) {
+  return Reader(source, limits).run();
 }
 
 }  // namespace vnnlib
 
-Property parse_vnnlib(std::string_view text, const std::string& path) {
+Property parse_vnnlib(std::string_view text, const std::string& path, const VnnlibLimits& limits) {
   const vnnlib::Source source{text, path};
-  return vnnlib::build_property(vnnlib::read_formula(source), source);
+  return vnnlib::build_property(vnnlib::read_formula(source, limits), source, limits);
 }
 
 Property read_vnnlib(const std::string& path) {

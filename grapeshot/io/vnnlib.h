@@ -6,6 +6,7 @@
 // Comments (; to the end of the line), tabs, scientific literals.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,14 +14,23 @@
 
 namespace grapeshot {
 
+/// What disjunctions may multiply to, far beyond what specifications need: a small file must not
+/// ask for all of the memory.
+struct VnnlibLimits {
+  size_t cases = size_t{1} << 20;
+  size_t relations = size_t{1} << 25;  ///< over all cases, 4 bytes each
+  size_t rows = size_t{1} << 23;       ///< those about outputs, some 64 bytes each
+  size_t bounds = size_t{1} << 27;     ///< inputs over all boxes, 8 bytes each
+};
+
 /// Parses `text`; errors are "path:line:column: ..." in one sentence.
 /// Throws kParse for: malformed text, undeclared, duplicate or gapped variables, NaN or infinite
 /// bounds, an input without both bounds, lo > hi in one conjunction, a disjunct or file that says
 /// nothing about the outputs. Throws kUnsupported for: strict relations, arithmetic, relations that
-/// mix X and Y, other commands and sorts, more than 2^20 cases, 2^23 rows or 2^27 bounds, nesting
-/// deeper than 200.
+/// mix X and Y, other commands and sorts, more than `limits` allow, nesting deeper than 200.
 /// A combination of disjuncts whose bounds contradict each other is dropped, since it never holds.
-[[nodiscard]] Property parse_vnnlib(std::string_view text, const std::string& path);
+[[nodiscard]] Property parse_vnnlib(std::string_view text, const std::string& path,
+                                    const VnnlibLimits& limits = {});
 
 /// Reads `path`, or `path`.gz when only that exists, gzip or plain.
 [[nodiscard]] Property read_vnnlib(const std::string& path);

@@ -12,6 +12,7 @@
 
 #include "grapeshot/base/decimal.h"
 #include "grapeshot/core/property.h"
+#include "grapeshot/io/vnnlib.h"
 
 namespace grapeshot::vnnlib {
 
@@ -60,9 +61,10 @@ struct Formula {
 };
 
 /// Throws as parse_vnnlib does for all that concerns single relations and declarations.
-[[nodiscard]] Formula read_formula(const Source& source);
+[[nodiscard]] Formula read_formula(const Source& source, const VnnlibLimits& limits);
 
 /// Throws as parse_vnnlib does for all that concerns the bounds and cases as a whole.
-[[nodiscard]] Property build_property(const Formula& formula, const Source& source);
+[[nodiscard]] Property build_property(const Formula& formula, const Source& source,
+                                      const VnnlibLimits& limits);
 
 }  // namespace grapeshot::vnnlib

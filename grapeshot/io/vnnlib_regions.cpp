@@ -10,8 +10,6 @@
 namespace grapeshot::vnnlib {
 namespace {
 
-constexpr size_t kMaxBounds = size_t{1} << 27;  // inputs of all boxes together, 8 bytes each
-constexpr size_t kMaxRows = size_t{1} << 23;    // rows of all cases together
 constexpr int32_t kNone = -1;
 
 std::strong_ordering compare(const Atom& a, const Atom& b) {
@@ -44,8 +42,12 @@ LinearRow make_row(const Atom& atom) {
 
 class Builder {
  public:
-  Builder(const Formula& formula, const Source& source)
-      : formula_(formula), source_(source), inputs_(formula.inputs.size()), stamps_(inputs_, 0) {
+  Builder(const Formula& formula, const Source& source, const VnnlibLimits& limits)
+      : formula_(formula),
+        source_(source),
+        limits_(limits),
+        inputs_(formula.inputs.size()),
+        stamps_(inputs_, 0) {
     common_.lo.assign(inputs_, kNone);
     common_.hi = common_.lo;
   }
@@ -166,9 +168,10 @@ class Builder {
              "this disjunct says nothing about the outputs, so that all of its box would be "
              "violations; add a relation about Y");
       rows_ += rows.size();
-      if (rows_ > kMaxRows)
+      if (rows_ > limits_.rows)
         fail(ErrorCode::kUnsupported, clause.empty() ? 0 : atom(clause[0]).offset,
-             "the cases up to here have more than ", kMaxRows, " rows; split the specification");
+             "the cases up to here have more than ", limits_.rows,
+             " rows; split the specification");
       region(clause).cases.push_back({.rows = std::move(rows)});
     }
     for (const int32_t input : touched_) {
@@ -229,9 +232,9 @@ class Builder {
     for (auto known = begin; known != end; ++known)
       if (same_box(known->second)) return property_.regions[known->second];
 
-    if (inputs_ > kMaxBounds / (property_.regions.size() + 1))
+    if (inputs_ > limits_.bounds / (property_.regions.size() + 1))
       fail(ErrorCode::kUnsupported, clause.empty() ? 0 : atom(clause[0]).offset,
-           "the boxes up to here have more than ", kMaxBounds,
+           "the boxes up to here have more than ", limits_.bounds,
            " inputs together; split the specification");
     by_hash_.emplace(hash, property_.regions.size());
     all_overrides_.insert(all_overrides_.end(), overrides_.begin(), overrides_.end());
@@ -273,6 +276,7 @@ class Builder {
 
   const Formula& formula_;
   const Source& source_;
+  const VnnlibLimits& limits_;
   size_t inputs_;
   Property property_;
 
@@ -297,8 +301,8 @@ class Builder {
 
 }  // namespace
 
-Property build_property(const Formula& formula, const Source& source) {
-  return Builder(formula, source).run();
+Property build_property(const Formula& formula, const Source& source, const VnnlibLimits& limits) {
+  return Builder(formula, source, limits).run();
 }
 
 }  // namespace grapeshot::vnnlib

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "tests/support/files.h"
@@ -80,12 +81,46 @@ TEST_CASE("read_file: every truncation of a gzip is an error") {
   }
 }
 
-TEST_CASE("read_file: no more than the limit is unpacked") {
+TEST_CASE("read_file: no more than the limit is read or unpacked, and the message names the flag") {
   const TemporaryFolder folder;
   const std::string bomb = folder.write("bomb.gz", gzip(std::string(10000000, '\0')));
-  CHECK(message_of(ErrorCode::kParse, [&] { (void)read_file(bomb, 1000000); }) ==
-        bomb + ": unpacks to more than 1000000 bytes");
-  CHECK(read_file(bomb, 10000000).size() == 10000000);
+  CHECK(message_of(ErrorCode::kParse, [&] { (void)read_file(bomb, 9); }) ==
+        bomb + ": unpacks to more than 9 MiB; --max-file-mib allows more");
+  CHECK(read_file(bomb, 10).size() == 10000000);
+  const std::string plain = folder.write("plain", std::string((2 << 20) + 1, ' '));
+  CHECK(message_of(ErrorCode::kParse, [&] { (void)read_file(plain, 2); }) ==
+        plain + ": holds more than 2 MiB; --max-file-mib allows more");
+  CHECK(read_file(plain, 3).size() == (2 << 20) + 1);
+}
+
+TEST_CASE("read_file: a gzip of gzips that claims gigabytes ends at the limit, not in memory") {
+  const auto resident_mib = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss / 1024;
+  };
+  const TemporaryFolder folder;
+  // 10 GiB as 160 members of 64 MiB, and the 10 MB of that packed again.
+  const std::string member = gzip(std::string(64 << 20, '\0'));
+  std::string stored;
+  for (int i = 0; i < 160; ++i) stored += member;
+  const std::string inner = folder.write("inner.gz", stored);
+  const std::string outer = folder.write("outer.gz", gzip(stored));
+  const auto before = resident_mib();
+  CHECK(message_of(ErrorCode::kParse, [&] { (void)read_file(inner, 32); }) ==
+        inner + ": unpacks to more than 32 MiB; --max-file-mib allows more");
+  CHECK(resident_mib() - before < 200);
+  CHECK(std::filesystem::file_size(outer) < 100000);
+  CHECK(read_file(outer, 32) == stored);  // one layer only
+}
+
+TEST_CASE("read_file: a size that the end of a gzip lies about is not believed") {
+  const TemporaryFolder folder;
+  const std::string zipped = gzip("two") + std::string(4, '\0') + "\xff\xff\xff\xff";
+  const std::string path = folder.write("liar.gz", zipped);
+  CHECK(message_of(ErrorCode::kParse, [&] {
+          (void)read_file(path);
+        }).starts_with(path + ": damaged gzip"));
 }
 
 TEST_CASE("read_file: a folder is no file") {

@@ -75,6 +75,8 @@ TEST_CASE("read_instances: the first wrong row is named and nothing is returned"
         "expected three fields, onnx,vnnlib,timeout, found 2");
   CHECK(message("onnx/a.onnx,vnnlib/p.vnnlib,1,2") ==
         "expected three fields, onnx,vnnlib,timeout, found 4");
+  CHECK(message(std::string("onnx/a.onnx\0.no,vnnlib/p.vnnlib,1", 34)) ==
+        "the onnx field is no path: 'onnx/a.onnx\\x00.no'");
   CHECK(message("onnx/c.onnx,vnnlib/p.vnnlib,1") == folder.file("onnx/c.onnx") + ": no such file");
   CHECK(message("onnx/a.onnx,vnnlib/q.vnnlib,1") ==
         folder.file("vnnlib/q.vnnlib") + ": no such file");

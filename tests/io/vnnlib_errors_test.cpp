@@ -135,6 +135,12 @@ TEST_CASE("bad specification: declarations") {
   CHECK(message(ErrorCode::kUnsupported, "(declare-const X_0 Int)") ==
         "p.vnnlib:1:20: the sort 'Int' is not supported; declare X_0 as Real");
   CHECK(parse_error("(declare-const X_0 Real 5)") == "p.vnnlib:1:25: expected ')', found '5'");
+  CHECK(parse_error("(declare-const X_0 Real)\n(assert (<= X_0 1))(declare-const X_0 Real)\n") ==
+        "p.vnnlib:2:35: X_0 is declared twice, first in line 1");
+  CHECK(parse_error("(declare-const X_0 Real)\n(declare-const Y_0 Real)(declare-const Y_0 Real)") ==
+        "p.vnnlib:2:40: Y_0 is declared twice, first in line 2");
+  CHECK(assertion_error("(<= Y_7 Y_0)") ==
+        "p.vnnlib:6:13: Y_7 is not declared; add (declare-const Y_7 Real) before this line");
   CHECK(assertion_error("(<= X_2 1)") ==
         "p.vnnlib:6:13: X_2 is not declared; add (declare-const X_2 Real) before this line");
 }
@@ -182,7 +188,14 @@ TEST_CASE("bad specification: malformed text") {
   CHECK(
       parse_error(kBounded + "\n(assert (<= Y_0\n") ==
       "p.vnnlib:8:1: the file ends inside the command that starts in line 7; it may be truncated");
+  for (const std::string cut :
+       {"(", "(declare-co", "(declare-const X_", "(assert (<= Y_0 0", "(assert"})
+    CHECK(parse_error(kBounded + cut) ==
+          str("p.vnnlib:6:", cut.size() + 1,
+              ": the file ends inside the command that starts in line 6; it may be truncated"));
   CHECK(assertion_error("(<= Y_0 0) (<= Y_1 0)") == "p.vnnlib:6:20: expected ')', found '('");
+  CHECK(assertion_error("(<= X_0)") == "p.vnnlib:6:16: this '<=' lacks an operand");
+  CHECK(assertion_error("(<=)") == "p.vnnlib:6:12: this '<=' lacks an operand");
   CHECK(assertion_error("(<= Y_0)") == "p.vnnlib:6:16: this '<=' lacks an operand");
   CHECK(assertion_error("(>= Y_0 1 2)") == "p.vnnlib:6:19: this '>=' has more than two operands");
   CHECK(assertion_error("(<= 1 2)") ==
@@ -205,10 +218,14 @@ TEST_CASE("bad specification: malformed text") {
 }
 
 TEST_CASE("bad specification: nesting, cases and boxes have limits") {
-  std::string deep = kBounded + "(assert ";
-  for (int i = 0; i < 100000; ++i) deep += "(and ";
-  CHECK(message(ErrorCode::kUnsupported, deep) ==
-        "p.vnnlib:6:1009: the parentheses are nested more than 200 deep");
+  for (const std::string head : {"(and ", "(or  "}) {
+    for (const int depth : {201, 10000, 100000}) {
+      std::string deep = kBounded + "(assert ";
+      for (int i = 0; i < depth; ++i) deep += head;
+      CHECK(message(ErrorCode::kUnsupported, deep + "(<= Y_0 0)") ==
+            "p.vnnlib:6:1009: the parentheses are nested more than 200 deep");
+    }
+  }
   std::string open = kBounded + "(assert " + std::string(100000, '(');
   CHECK(parse_error(open) == "p.vnnlib:6:10: expected a formula of and, or, <= and >=, found '('");
 
@@ -227,6 +244,24 @@ TEST_CASE("bad specification: nesting, cases and boxes have limits") {
   CHECK(message(ErrorCode::kUnsupported, boxes + "))")
             .ends_with(": the boxes up to here have more than 134217728 inputs together; split the "
                        "specification"));
+}
+
+TEST_CASE("bad specification: limits are the caller's") {
+  const auto read = [](const std::string& formula, const VnnlibLimits& limits) {
+    return testing::message_of(ErrorCode::kUnsupported, [&] {
+      (void)parse_vnnlib(kBounded + "(assert " + formula + ")", "p.vnnlib", limits);
+    });
+  };
+  const std::string cases = "(or (<= Y_0 0) (<= Y_0 1) (<= Y_0 2))";
+  CHECK(read(cases, {.cases = 2}) ==
+        "p.vnnlib:6:35: the disjunctions up to here make more than 2 cases or 33554432 relations "
+        "in them; split the specification");
+  CHECK(read(cases, {.relations = 2}).find("1048576 cases or 2 relations") != std::string::npos);
+  CHECK(read(cases, {.rows = 2}) ==
+        "p.vnnlib:6:35: the cases up to here have more than 2 rows; split the specification");
+  CHECK(read("(or (and (<= X_0 0.5) (<= Y_0 0)) (<= Y_0 1))", {.bounds = 3}) ==
+        "p.vnnlib:6:43: the boxes up to here have more than 3 inputs together; split the "
+        "specification");
 }
 
 TEST_CASE("bad specification: every truncation is a property or an Error") {

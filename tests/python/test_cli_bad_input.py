@@ -1,10 +1,12 @@
 """Every bad input: exit status 2, a sentence that begins with the user's place, nothing written."""
 
 import gzip
+import os
 import random
+import time
 
 import pytest
-from program import BREAKABLE, MLP, grapeshot, needs_program, tree
+from program import BREAKABLE, MLP, grapeshot, needs_program, start, tree
 
 np = pytest.importorskip("numpy")
 onnx = pytest.importorskip("onnx")
@@ -79,6 +81,11 @@ def write_specs(folder):
         "gap.vnnlib": text.replace("X_63", "X_64"),
         "crossed.vnnlib": text + "(assert (>= X_0 5.0))\n",
         "nan.vnnlib": text + "(assert (>= X_0 nan))\n",
+        "word.vnnlib": text + "(declare-co",
+        "operand.vnnlib": text + "(assert (<= X_0))\n",
+        "deep.vnnlib": text + "(assert " + "(or " * 10_000 + "(<= Y_0 0)" + ")" * 10_001,
+        "twice.vnnlib": text + "(declare-const Y_3 Real)\n",
+        "undeclared.vnnlib": text + "(assert (<= X_64 0))\n",
         "infinite.vnnlib": text + "(assert (<= X_0 inf))\n",
         "unbounded.vnnlib": "".join(line for line in lines if "(<= X_5 " not in line),
         "unclosed.vnnlib": text + "(assert (<= X_0 1.0)\n",
@@ -169,6 +176,13 @@ SPECS = {
     "crossed.vnnlib": ":220:9: the lower bound 5.0 of X_0 exceeds its upper bound 0.0; "
     "correct this line or line 80",
     "nan.vnnlib": ":220:17: 'nan' is no bound; write a finite decimal",
+    "word.vnnlib": ":220:12: the file ends inside the command that starts in line 220; it may "
+    "be truncated",
+    "operand.vnnlib": ":220:16: this '<=' lacks an operand",
+    "deep.vnnlib": ":220:809: the parentheses are nested more than 200 deep",
+    "twice.vnnlib": ":220:16: Y_3 is declared twice, first in line 70",
+    "undeclared.vnnlib": ":220:13: X_64 is not declared; add (declare-const X_64 Real) before "
+    "this line",
     "infinite.vnnlib": ":220:17: 'inf' is no bound; write a finite decimal",
     "unbounded.vnnlib": ":8:16: X_5 has no upper bound in the disjunct of line 209; add "
     "(assert (<= X_5 ...))",
@@ -361,6 +375,10 @@ USAGE = [
     ((*FUZZ, "--seconds", "nan"), "--seconds must be at least 0 (0: no limit)"),
     ((*FUZZ, "--seed", "-1"), "--seed: must be at least 0; see `grapeshot fuzz --help`"),
     (
+        (*FUZZ, "--max-file-mib", "0"),
+        "--max-file-mib: Value 0 not in range 1 to 1073741824; see `grapeshot fuzz --help`",
+    ),
+    (
         (*FUZZ, "--threads", "1.5"),
         "could not convert: --threads = 1.5; see `grapeshot fuzz --help`",
     ),
@@ -397,6 +415,61 @@ USAGE = [
 def test_wrong_usage(place, args, message):
     got = check_refused(place, args)
     assert message is None or got == message
+
+
+@pytest.fixture(scope="module")
+def bombs(tmp_path_factory):
+    """`bomb`: 10 GiB in 10 MB; `nested`: that packed again, some 40 KB."""
+    folder = tmp_path_factory.mktemp("bombs")
+    bomb = gzip.compress(bytes(64 << 20)) * 160
+    (folder / "bomb").write_bytes(bomb)
+    (folder / "nested").write_bytes(gzip.compress(bomb))
+    assert (folder / "nested").stat().st_size < 100_000
+    return folder
+
+
+# Every kind of file that a command reads, {bomb} being its path.
+READS = [
+    ("fuzz", "{bomb}", SPEC),
+    ("fuzz", NET, "{bomb}"),
+    ("fuzz", "--instances", "{bomb}"),
+    ("fuzz", NET, "--data", "{bomb}", "--eps", "1"),
+    ("fuzz", NET, SPEC, "--config", "{bomb}"),
+    ("check", NET, SPEC, "{bomb}"),
+    ("run", NET, "--data", "{bomb}", "--out", "y.npy"),
+    ("doctor", "{bomb}"),
+    ("doctor", NET, "--data", "{bomb}"),
+]
+
+
+@pytest.mark.parametrize("args", READS, ids=[" ".join(args[:3]) for args in READS])
+def test_a_gzip_bomb_ends_at_the_limit(bombs, args):
+    command = [arg.format(bomb=bombs / "bomb") for arg in args]
+    started = time.monotonic()
+    process = start(*command, "--max-file-mib", "16", cwd=bombs)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.monotonic() - started
+    assert os.waitstatus_to_exitcode(status) == 2
+    assert process.stderr.read() == (
+        f"grapeshot: {bombs}/bomb: unpacks to more than 16 MiB; --max-file-mib allows more\n"
+    )
+    assert usage.ru_maxrss < 1 << 20, "KiB"
+    assert seconds < 20
+
+
+def test_gzip_in_gzip_is_unpacked_once(bombs):
+    done = grapeshot("fuzz", NET, "nested", cwd=bombs, status=2)
+    assert done.stderr.startswith(f"grapeshot: {bombs}/nested:1:1: expected a command")
+
+
+def test_the_limit_holds_for_plain_files_and_can_be_raised(tmp_path):
+    (tmp_path / "wide.vnnlib").write_text(BREAKABLE.read_text() + "\n" * (1 << 20))
+    args = ("fuzz", NET, "wide.vnnlib", "--candidates", "1", "--out", "run", "--max-file-mib")
+    done = grapeshot(*args, "1", cwd=tmp_path, status=2)
+    assert done.stderr == (
+        f"grapeshot: {tmp_path}/wide.vnnlib: holds more than 1 MiB; --max-file-mib allows more\n"
+    )
+    assert grapeshot(*args, "2", cwd=tmp_path).returncode in (0, 1)
 
 
 def test_unknown_names_list_the_known_ones(place):

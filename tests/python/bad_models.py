@@ -148,6 +148,8 @@ bad("opset-0", opsets(0), "opset")
 bad("opset-negative", opsets(-3), "opset")
 bad("opset-absent", opsets(), "opset")
 
+of("output-without-values", [node("Slice", "x b b")], (4,), {"b": ints(2)}, "output", "'y'")
+
 # --- If ----------------------------------------------------------------------------------------------
 
 

@@ -41,6 +41,7 @@ REASONS = (
     "training",
     "of a newer opset",
     "disputed",
+    "smoothed sizes",
 )
 
 
@@ -66,6 +67,8 @@ def why_not(case, operators):
         return "no float32 input that may depend on the row"
     if any(np.size(a) == 0 for a in [inputs[positions(case)[0]], *outputs]):
         return "empty"
+    if any(a.name == "antialias" and a.i for node in graph.node for a in node.attribute):
+        return "smoothed sizes"
     if case.name in DISPUTED:
         return "disputed"
     opset = case.model.opset_import[0].version

@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 from case_tools import net, node, one, positive, w, whole
 
 
@@ -39,6 +40,10 @@ image = [
     node("Transpose", "b", perm=[0, 2, 3, 1]),
 ]
 whole("Conv", "nhwc", net(image, (1, 9, 8, 3), {"k": w(16, 3, 3, 3)}), (1, 9, 8, 3), affine=True)
+
+computed = [node("Reshape", "x s", "k"), node("Relu", "x", "a"), node("Conv", "a k")]
+sizes = {"s": np.array([1, 2, 2, 2])}
+whole("Conv", "weights-of-a-row", net(computed, (1, 2, 2, 2), sizes), (1, 2, 2, 2))
 
 for opset in (1, 8, 10, 11, 12, 22):
     one("MaxPool", "2d", (1, 2, 6, 7), opset=opset, kernel_shape=[2, 3], strides=[2, 2])

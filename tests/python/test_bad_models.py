@@ -6,9 +6,11 @@ import resource
 import subprocess
 import tempfile
 
+import numpy as np
 import pytest
 from bad_models import BAD
-from program import PROGRAM, needs_program
+from case_tools import ints, net, node, to_int
+from program import PROGRAM, grapeshot, needs_program
 
 pytestmark = needs_program
 
@@ -53,3 +55,18 @@ def test_a_malformed_model_is_refused_in_one_sentence(name, tmp_path):
     missing = [word for word in words if not re.search(word, said)]
     assert not missing, f"{missing} not in: {said}"
     assert seconds < MOST_SECONDS and held < MOST_BYTES, f"{seconds} s, {held >> 20} MiB"
+
+
+def test_rows_whose_outputs_differ_in_size_are_refused(tmp_path):
+    nodes = [
+        to_int("x", "s"),
+        node("Abs", "s", "t"),
+        node("Add", "t o", "u"),
+        node("Expand", "x u"),
+    ]
+    (tmp_path / "grows.onnx").write_bytes(net(nodes, (1,), {"o": ints(1)}))
+    np.save(tmp_path / "x.npy", np.float32([[1], [3]]))
+    args = ["run", "grows.onnx", "--data", "x.npy", "--out", "y.npy"]
+    said = grapeshot(*args, cwd=tmp_path, status=2).stderr
+    assert "grows.onnx" in said and "depends on the input" in said and said.count("\n") == 1
+    assert not (tmp_path / "y.npy").exists()

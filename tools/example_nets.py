@@ -1,4 +1,4 @@
-"""The four example networks: trained on 8x8 digits in float64, written as float32 ONNX.
+"""The five example networks: trained on 8x8 digits in float64, written as float32 ONNX.
 
 Training runs in float64 on one thread, so that the rounding differences between processors stay
 far below what a float32 weight can show. Each `make_<net>` returns the network and its ONNX model.
@@ -90,6 +90,45 @@ class ResNet(nn.Module):
         return self.fc(F.avg_pool2d(x, 2).flatten(1))
 
 
+class Block(nn.Module):
+    """Attention among the tokens, then two layers on each token; both normalised first, both added."""
+
+    def __init__(self):
+        super().__init__()
+        width = Attention.WIDTH
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, x):
+        n, tokens, width = x.shape
+        parts = self.qkv(self.norm1(x)).view(n, tokens, 3, Attention.HEADS, -1)
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
+        weights = (q / q.shape[-1] ** 0.5 @ k.transpose(2, 3)).softmax(-1)
+        x = x + self.out((weights @ v).transpose(1, 2).reshape(n, tokens, width))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+class Attention(nn.Module):
+    """A vision transformer: a token for each 2x2 patch, two blocks, the mean over the tokens."""
+
+    WIDTH, HEADS, TOKENS = 32, 4, 16
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(1, self.WIDTH, 2, stride=2)
+        self.positions = nn.Parameter(0.1 * torch.randn(1, self.TOKENS, self.WIDTH))
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.norm = nn.LayerNorm(self.WIDTH)
+        self.fc = nn.Linear(self.WIDTH, CLASSES)
+
+    def forward(self, x):
+        x = self.patches(x.view(-1, 1, 8, 8)).flatten(2).transpose(1, 2) + self.positions
+        for block in self.blocks:
+            x = block(x)
+        return self.fc(self.norm(x).mean(1))
+
+
 def train(net_class, data, seed, epochs, rate, temperature=1.0):
     """A trained net in float64; `data` is (inputs [N, 64], labels [N]) as NumPy arrays."""
     torch.manual_seed(seed)
@@ -130,16 +169,20 @@ class Graph:
                 name, TensorProto.FLOAT, value.shape, value.ravel().tolist()
             )
         else:
-            tensor = numpy_helper.from_array(np.ascontiguousarray(value), name)
+            tensor = numpy_helper.from_array(np.asarray(value, order="C"), name)
         self.weights.append(tensor)
         return name
 
-    def add(self, op, *weights, after=None, **attributes):
-        """Appends a node on `after` (a name, several, or the last result); gives its result."""
+    def add(self, op, *weights, after=None, swap=False, **attributes):
+        """Appends a node on `after` (a name, several, or the last result); gives its result.
+
+        swap: the weights come first.
+        """
         after = after or self.last
         inputs = [after] if isinstance(after, str) else list(after)
+        inputs = [*weights, *inputs] if swap else [*inputs, *weights]
         name = f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs + list(weights), [name], name, **attributes))
+        self.nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
         self.last = name
         return name
 
@@ -164,6 +207,17 @@ class Graph:
             self.weight(f"{name}.bias", layer.bias),
         ]
         return self.add("Gemm", *weights, transB=1)
+
+    def linear(self, name, layer):
+        """A layer on every token, as exporters write it."""
+        self.add("MatMul", self.weight(f"{name}.weight", layer.weight.T))
+        return self.add("Add", self.weight(f"{name}.bias", layer.bias), swap=True)
+
+    def layer_norm(self, name, layer):
+        weights = [
+            self.weight(f"{name}.{part}", getattr(layer, part)) for part in ("weight", "bias")
+        ]
+        return self.add("LayerNormalization", *weights, axis=-1, epsilon=layer.eps)
 
     def model(self, name):
         self.nodes[-1].output[0] = "output"
@@ -221,7 +275,9 @@ def make_bnn(data):
     g.norm("bn2", net.bn2)
     g.add("Transpose", perm=[0, 2, 3, 1])
     g.add("Sign")
-    g.add("Add", g.weight("tie", np.float32(0.1)))  # 0 counts as +1: sign(sign(x) + 0.1)
+    g.add(
+        "Add", g.weight("tie", np.array([0.1], np.float32))
+    )  # 0 counts as +1: sign(sign(x) + 0.1)
     g.add("Sign")
     g.add("Reshape", g.weight("flat", np.array([-1, 24 * 5 * 5], np.int64)))
     g.add("MatMul", g.weight("w3", torch.sign(net.w3)))
@@ -249,4 +305,63 @@ def make_resnet(data):
     return net, g.model("digits_resnet")
 
 
-NETS = {"mlp": make_mlp, "cnn_bn": make_cnn_bn, "bnn": make_bnn, "resnet": make_resnet}
+def attend(g, name, block, batch):
+    """Adds softmax(q k^T) v of one block on the last result; `batch` names its number of rows."""
+    heads, depth = Attention.HEADS, Attention.WIDTH // Attention.HEADS
+    g.linear(f"{name}.qkv", block.qkv)
+    shape = g.weight(f"{name}.shape", np.array([Attention.TOKENS, 3, heads, depth], np.int64))
+    g.add("Reshape", g.add("Concat", shape, after=batch, axis=0), after=g.nodes[-2].output[0])
+    parts = g.add("Transpose", perm=[2, 0, 3, 1, 4])
+    q, k, v = (
+        g.add("Gather", g.weight(f"{name}.{part}", np.int64(i)), after=parts, axis=0)
+        for i, part in enumerate("qkv")
+    )
+    turned = g.add("Transpose", after=k, perm=[0, 1, 3, 2])
+    scaled = g.add("Div", g.weight(f"{name}.root", np.float32(depth**0.5)), after=q)
+    g.add("MatMul", after=(scaled, turned))
+    g.add("MatMul", after=(g.add("Softmax", axis=-1), v))
+    g.add("Transpose", perm=[0, 2, 1, 3])
+    g.add("Reshape", g.weight(f"{name}.joined", np.array([0, 0, -1], np.int64)))
+    return g.linear(f"{name}.out", block.out)
+
+
+def gelu(g):
+    """x / 2 * (1 + erf(x / sqrt 2)): opset 17 has no Gelu."""
+    x = g.last
+    g.add("Div", g.weight(f"{x}.root", np.float32(2**0.5)))
+    g.add("Erf")
+    g.add("Add", g.weight(f"{x}.one", np.float32(1)))
+    g.add("Mul", after=(x, g.last))
+    return g.add("Mul", g.weight(f"{x}.half", np.float32(0.5)))
+
+
+def make_attention(data):
+    net = train(Attention, data, seed=5, epochs=40, rate=3e-3)
+    g = Graph(["batch", 1, 8, 8], opset=17)
+    sizes = g.add("Shape")
+    batch = g.add("Gather", g.weight("first", np.array([0], np.int64)), axis=0, after=sizes)
+    g.last = "input"
+    g.conv("patches", net.patches)
+    g.add("Reshape", g.weight("flat", np.array([0, Attention.WIDTH, -1], np.int64)))
+    g.add("Transpose", perm=[0, 2, 1])
+    x = g.add("Add", g.weight("positions", net.positions))
+    for i, block in enumerate(net.blocks):
+        g.layer_norm(f"blocks.{i}.norm1", block.norm1)
+        x = g.add("Add", after=(x, attend(g, f"blocks.{i}", block, batch)))
+        g.layer_norm(f"blocks.{i}.norm2", block.norm2)
+        g.linear(f"blocks.{i}.up", block.up)
+        gelu(g)
+        x = g.add("Add", after=(x, g.linear(f"blocks.{i}.down", block.down)))
+    g.layer_norm("norm", net.norm)
+    g.add("ReduceMean", axes=[1], keepdims=0)
+    g.gemm("fc", net.fc)
+    return net, g.model("digits_attention")
+
+
+NETS = {
+    "mlp": make_mlp,
+    "cnn_bn": make_cnn_bn,
+    "bnn": make_bnn,
+    "resnet": make_resnet,
+    "attention": make_attention,
+}

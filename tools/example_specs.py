@@ -38,6 +38,12 @@ INSTANCES = [
     ("resnet", "target", (5,), "0.25"),
     ("resnet", "low", (0,), "0.18"),
     ("resnet", "boxes", (3, 5), "0.18"),
+    ("attention", "top1", (0,), "0.15"),
+    ("attention", "top1", (4,), "0.12"),
+    ("attention", "top1", (10,), "0.13"),
+    ("attention", "target", (2,), "0.20"),
+    ("attention", "second", (3,), "0.20"),
+    ("attention", "boxes", (1, 5), "0.18"),
 ]
 
 

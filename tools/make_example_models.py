@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes examples/digits: four small networks, their VNN-LIB files, instances.csv and a test set.
+"""Makes examples/digits: five small networks, their VNN-LIB files, instances.csv and a test set.
 
 usage: make_example_models.py [--out FOLDER]   write the files
        make_example_models.py --check          make them again elsewhere and compare

@@ -23,7 +23,7 @@ np = pytest.importorskip("numpy")
 
 pytestmark = needs_program
 
-MODELS = ["mlp", "cnn_bn", "bnn", "resnet"]
+MODELS = ["mlp", "cnn_bn", "bnn", "resnet", "attention"]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "grapeshot/base/decimal.h"
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
 #include "grapeshot/io/file.h"
@@ -18,7 +19,8 @@ namespace vnnlib {
 namespace {
 
 constexpr int kMaxDepth = 200;
-constexpr size_t kMaxVariables = size_t{1} << 30;  // and relations
+constexpr size_t kMaxText = std::numeric_limits<uint32_t>::max();  // offsets have 32 bits
+constexpr uint32_t kIndexBits = kMaxVariables - 1;
 constexpr size_t kUndeclared = std::numeric_limits<size_t>::max();
 
 struct Token {
@@ -31,12 +33,17 @@ struct Operand {
   char kind = '0';  // 'X', 'Y' or '0' for a literal
   int32_t index = 0;
   std::string_view text = {};
-  Decimal value = {};
+  double nearest = 0.;
+  bool fits32 = true;  // its nearest float32 is finite
   size_t offset = 0;
 };
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
+}
+
+bool ends_word(char c) {
+  return is_blank(c) || c == '(' || c == ')' || c == ';';
 }
 
 /// The i of "X_i" and "Y_i", nullopt for every other word; saturates.
@@ -71,6 +78,8 @@ class Reader {
   }
 
   Formula run() {
+    if (source_.text.size() > kMaxText)
+      fail(ErrorCode::kUnsupported, 0, "the text is larger than 4 GiB; split the specification");
     while (!peek().text.empty()) command();
     command_ = std::nullopt;
     if (!any_command_)
@@ -103,12 +112,8 @@ class Reader {
 
   Token peek() {
     skip_blanks();
-    const std::string_view text = source_.text;
-    size_t end = at_;
-    const auto ends_word = [](char c) { return is_blank(c) || c == '(' || c == ')' || c == ';'; };
-    while (end < text.size() && !ends_word(text[end])) ++end;
-    if (end == at_ && end < text.size()) ++end;  // a parenthesis
-    return {text.substr(at_, end - at_), at_};
+    const std::string_view word = source_.word(at_);
+    return {word.empty() ? source_.text.substr(at_, 1) : word, at_};  // one is a parenthesis
   }
 
   /// The next token; inside a command the text must not end.
@@ -308,7 +313,8 @@ class Reader {
     if (!std::isfinite(value->nearest))
       fail(ErrorCode::kParse, token.offset, "the bound ", printable(token.text),
            " does not fit float64; write one within +-1.797e308");
-    out.value = *value;
+    out.nearest = value->nearest;
+    out.fits32 = std::isfinite(value->nearest32);
     return out;
   }
 
@@ -328,14 +334,14 @@ class Reader {
     if (close.text != ")")
       fail(ErrorCode::kParse, close.offset, "this '", relation, "' has more than two operands");
     if (relation == ">=") std::swap(left, right);
-    Atom out{.group = group, .offset = offset};
+    Atom out{.offset = static_cast<uint32_t>(offset), .group = group};
     if (left.kind == 'Y' && right.kind == 'Y') {
       if (left.index == right.index)
         fail(ErrorCode::kUnsupported, offset, left.text,
              " is compared with itself, which always holds; remove the relation");
       out.kind = Atom::Kind::kDifference;
-      out.variable = left.index;
-      out.other = right.index;
+      out.variable = static_cast<uint32_t>(left.index) & kIndexBits;
+      out.second = static_cast<uint32_t>(right.index);
     } else {
       if (left.kind == '0' && right.kind == '0')
         fail(ErrorCode::kParse, offset,
@@ -355,10 +361,10 @@ class Reader {
 
   void set_bound(Atom& out, const Operand& variable, const Operand& literal) const {
     out.kind = variable.kind == 'X' ? Atom::Kind::kInput : Atom::Kind::kOutput;
-    out.variable = variable.index;
-    out.literal = literal.text;
-    out.value = literal.value;
-    if (variable.kind == 'X' && !std::isfinite(literal.value.nearest32))
+    out.variable = static_cast<uint32_t>(variable.index) & kIndexBits;
+    out.second = static_cast<uint32_t>(literal.offset);
+    out.nearest = literal.nearest;
+    if (variable.kind == 'X' && !literal.fits32)
       fail(ErrorCode::kParse, literal.offset, "the bound ", printable(literal.text), " of ",
            variable.text, " does not fit float32; write one within +-3.4e38");
   }
@@ -383,6 +389,12 @@ std::string Source::at(size_t offset) const {
   const size_t newline = before.rfind('\n');
   const size_t column = newline == std::string_view::npos ? offset + 1 : offset - newline;
   return str(path, ":", line(offset), ":", column);
+}
+
+std::string_view Source::word(size_t offset) const {
+  size_t end = offset;
+  while (end < text.size() && !ends_word(text[end])) ++end;
+  return text.substr(offset, end - offset);
 }
 
 Formula read_formula(const Source& source, const VnnlibLimits& limits) {

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "grapeshot/base/decimal.h"
 #include "grapeshot/core/property.h"
 #include "grapeshot/io/vnnlib.h"
 
@@ -25,19 +24,25 @@ struct Source {
   [[nodiscard]] int64_t line(size_t offset) const;
   /// "path:line:column", columns in bytes from 1.
   [[nodiscard]] std::string at(size_t offset) const;
+  /// What stands there, up to the next blank, parenthesis or comment.
+  [[nodiscard]] std::string_view word(size_t offset) const;
 };
 
-/// One relation: X or Y against a literal, or Y_variable <= Y_other.
+/// One relation: X or Y against a literal, or Y_variable <= Y_second. Small, since ten bytes of
+/// text can be one: the literal itself stays in the text.
 struct Atom {
   enum class Kind : uint8_t { kInput, kOutput, kDifference };
-  Kind kind = Kind::kInput;
-  bool upper = true;  ///< variable <= literal, else literal <= variable
-  int32_t variable = 0, other = 0;
-  int32_t group = 0;  ///< atoms of one group stand in one conjunction, no `or` between them
-  size_t offset = 0;  ///< of its opening parenthesis
-  std::string_view literal = {};
-  Decimal value = {};
+  double nearest = 0.;  ///< to the literal
+  uint32_t offset = 0;  ///< of its opening parenthesis
+  uint32_t second = 0;  ///< offset of the literal, or the other output
+  int32_t group = 0;    ///< atoms of one group stand in one conjunction, no `or` between them
+  uint32_t variable : 29 = 0;
+  Kind kind : 2 = Kind::kInput;
+  bool upper : 1 = true;  ///< variable <= literal, else literal <= variable
 };
+static_assert(sizeof(Atom) == 24);
+
+constexpr size_t kMaxVariables = size_t{1} << 29;  // as Atom has bits for; and relations
 
 /// Conjunctions of atoms (by index), one behind the other.
 struct Clauses {

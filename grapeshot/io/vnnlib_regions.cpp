@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "grapeshot/base/decimal.h"
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
 #include "grapeshot/io/vnnlib_internal.h"
@@ -11,12 +12,6 @@ namespace grapeshot::vnnlib {
 namespace {
 
 constexpr int32_t kNone = -1;
-
-std::strong_ordering compare(const Atom& a, const Atom& b) {
-  if (a.value.nearest < b.value.nearest) return std::strong_ordering::less;
-  if (a.value.nearest > b.value.nearest) return std::strong_ordering::greater;
-  return compare_decimals(a.literal, b.literal);
-}
 
 /// The tightest bounds of every input, as indices of atoms or kNone.
 struct Bounds {
@@ -27,18 +22,6 @@ struct Bounds {
 struct Override {
   int32_t input = 0, lo = kNone, hi = kNone;
 };
-
-LinearRow make_row(const Atom& atom) {
-  if (atom.kind == Atom::Kind::kDifference) {
-    const Term mine{atom.variable, 1.}, other{atom.other, -1.};
-    return {
-        .terms = atom.variable < atom.other ? std::vector{mine, other} : std::vector{other, mine},
-        .bound = 0.};
-  }
-  // Rounded so that a float output satisfies the row exactly when it satisfies the decimal.
-  if (atom.upper) return {.terms = {{atom.variable, 1.}}, .bound = atom.value.down};
-  return {.terms = {{atom.variable, -1.}}, .bound = -atom.value.up};
-}
 
 class Builder {
  public:
@@ -92,9 +75,38 @@ class Builder {
     return formula_.atoms[static_cast<size_t>(index)];
   }
 
+  [[nodiscard]] std::string_view literal(const Atom& atom) const {
+    return source_.word(atom.second);
+  }
+
+  /// All its roundings; the text was checked when it was read.
+  [[nodiscard]] Decimal decimal(const Atom& atom) const {
+    return parse_decimal(literal(atom)).value_or(Decimal{});
+  }
+
+  /// The order of the literals.
+  [[nodiscard]] std::strong_ordering compare(const Atom& a, const Atom& b) const {
+    if (a.nearest < b.nearest) return std::strong_ordering::less;
+    if (a.nearest > b.nearest) return std::strong_ordering::greater;
+    return compare_decimals(literal(a), literal(b));
+  }
+
+  [[nodiscard]] LinearRow make_row(const Atom& atom) const {
+    const auto variable = static_cast<int32_t>(atom.variable);
+    if (atom.kind == Atom::Kind::kDifference) {
+      const Term mine{variable, 1.}, other{static_cast<int32_t>(atom.second), -1.};
+      return {
+          .terms = mine.output < other.output ? std::vector{mine, other} : std::vector{other, mine},
+          .bound = 0.};
+    }
+    // Rounded so that a float output satisfies the row exactly when it satisfies the decimal.
+    if (atom.upper) return {.terms = {{variable, 1.}}, .bound = decimal(atom).down};
+    return {.terms = {{variable, -1.}}, .bound = -decimal(atom).up};
+  }
+
   void tighten(Bounds& bounds, int32_t index) const {
     const Atom& added = atom(index);
-    int32_t& place = (added.upper ? bounds.hi : bounds.lo)[static_cast<size_t>(added.variable)];
+    int32_t& place = (added.upper ? bounds.hi : bounds.lo)[added.variable];
     if (place != kNone) {
       const std::strong_ordering order = compare(added, atom(place));
       if (added.upper ? order >= 0 : order <= 0) return;
@@ -124,24 +136,24 @@ class Builder {
       for (const int32_t index : members) {
         if (atom(index).kind != Atom::Kind::kInput) continue;
         tighten(bounds, index);
-        const auto input = static_cast<size_t>(atom(index).variable);
+        const size_t input = atom(index).variable;
         if (contradict(bounds.lo[input], bounds.hi[input]))
           fail_as_crossed(bounds.lo[input], bounds.hi[input]);
       }
       for (const int32_t index : members) {
         const Atom& each = atom(index);
         if (each.kind != Atom::Kind::kInput) continue;
-        bounds.lo[static_cast<size_t>(each.variable)] = kNone;
-        bounds.hi[static_cast<size_t>(each.variable)] = kNone;
+        bounds.lo[each.variable] = kNone;
+        bounds.hi[each.variable] = kNone;
       }
     }
   }
 
   [[noreturn]] void fail_as_crossed(int32_t lo, int32_t hi) const {
     const Atom &low = atom(lo), &high = atom(hi);
-    const auto [first, second] = std::minmax(low.offset, high.offset);
-    fail(ErrorCode::kParse, second, "the lower bound ", printable(low.literal), " of X_",
-         low.variable, " exceeds its upper bound ", printable(high.literal),
+    const auto [first, second] = std::minmax({low.offset, high.offset});
+    fail(ErrorCode::kParse, second, "the lower bound ", printable(literal(low)), " of X_",
+         uint32_t{low.variable}, " exceeds its upper bound ", printable(literal(high)),
          "; correct this line or line ", source_.line(first));
   }
 
@@ -156,8 +168,9 @@ class Builder {
         rows.push_back(make_row(each));
         continue;
       }
-      const auto input = static_cast<size_t>(each.variable);
-      if (std::exchange(stamps_[input], stamp_) != stamp_) touched_.push_back(each.variable);
+      const size_t input = each.variable;
+      if (std::exchange(stamps_[input], stamp_) != stamp_)
+        touched_.push_back(static_cast<int32_t>(input));
       tighten(current_, index);
     }
     std::ranges::sort(touched_);
@@ -225,8 +238,8 @@ class Builder {
     };
     for (const Override& each : overrides_) {
       mix(static_cast<uint64_t>(each.input));
-      mix(std::bit_cast<uint64_t>(atom(each.lo).value.nearest + 0.));  // -0 equals 0
-      mix(std::bit_cast<uint64_t>(atom(each.hi).value.nearest + 0.));
+      mix(std::bit_cast<uint64_t>(atom(each.lo).nearest + 0.));  // -0 equals 0
+      mix(std::bit_cast<uint64_t>(atom(each.hi).nearest + 0.));
     }
     const auto [begin, end] = by_hash_.equal_range(hash);
     for (auto known = begin; known != end; ++known)
@@ -258,18 +271,19 @@ class Builder {
     box.lo.reserve(inputs_);
     box.hi.reserve(inputs_);
     for (size_t i = 0; i < inputs_; ++i) {
-      const Atom &lo = atom(current_.lo[i]), &hi = atom(current_.hi[i]);
-      if (lo.value.up32 > hi.value.down32) {
-        if (compare(lo, hi) == 0) {
+      const Atom &low = atom(current_.lo[i]), &high = atom(current_.hi[i]);
+      const Decimal lo = decimal(low), hi = decimal(high);
+      if (lo.up32 > hi.down32) {
+        if (compare(low, high) == 0) {
           box.nearest.push_back(static_cast<int32_t>(i));
-          box.lo.push_back(lo.value.nearest32);
-          box.hi.push_back(lo.value.nearest32);
+          box.lo.push_back(lo.nearest32);
+          box.hi.push_back(lo.nearest32);
           continue;
         }
         box.empty = true;
       }
-      box.lo.push_back(lo.value.up32);
-      box.hi.push_back(hi.value.down32);
+      box.lo.push_back(lo.up32);
+      box.hi.push_back(hi.down32);
     }
     return box;
   }

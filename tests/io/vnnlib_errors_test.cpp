@@ -312,3 +312,11 @@ TEST_CASE(
     survives(noise);
   }
 }
+
+TEST_CASE(
+    "bad specification: a text larger than its offsets can say is refused before it is read") {
+  const std::string_view text(kDeclared.data(), (size_t{1} << 32) + 1);
+  CHECK(testing::message_of(ErrorCode::kUnsupported, [&] {
+          (void)parse_vnnlib(text, "p.vnnlib");
+        }) == "p.vnnlib:1:1: the text is larger than 4 GiB; split the specification");
+}

@@ -1,13 +1,17 @@
 // tests/support/spec_probe.cpp: what the parser makes of specifications, for comparison from
 // Python.
 //
-//   spec_probe shape SPEC...   per file a line "inputs outputs regions cases seconds", or "error:
-//   ..." spec_probe judge           lines "SPEC POINTS" on stdin; POINTS holds float32 rows of all
-//   X, then
-//                              all Y. Per line it prints a digit a row: 1 violates, 0 does not.
+//   spec_probe shape SPEC...   per file a line "inputs outputs regions cases seconds MiB", or
+//                              "error: ..."; the seconds are the processor's since the program
+//                              started, the MiB the most that it has held
+//   spec_probe judge           lines "SPEC POINTS" on stdin; POINTS holds float32 rows of all X,
+//                              then all Y. Per line it prints a digit a row: 1 violates, 0 does
+//                              not.
 #include <algorithm>
-#include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
+#include <fstream>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -21,15 +25,23 @@ namespace {
 
 using grapeshot::Property;
 
+// Not getrusage's number, which starts with what the parent process held.
+int64_t peak_mib() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  int64_t kib = 0;
+  while (status >> word)
+    if (word == "VmHWM:") status >> kib;
+  return kib / 1024;
+}
+
 std::string shape(const std::string& spec) {
-  const std::string text = grapeshot::read_file(spec);
-  const auto start = std::chrono::steady_clock::now();
-  const Property property = grapeshot::parse_vnnlib(text, spec);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const Property property = grapeshot::read_vnnlib(spec);
+  const double seconds = static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   size_t cases = 0;
   for (const auto& region : property.regions) cases += region.cases.size();
   return grapeshot::str(property.inputs, ' ', property.outputs, ' ', property.regions.size(), ' ',
-                        cases, ' ', seconds.count());
+                        cases, ' ', seconds, ' ', peak_mib());
 }
 
 std::string judge_all(const std::string& spec, const std::string& points) {

@@ -1,0 +1,52 @@
+// fuzz/onnx_model.cpp: small ONNX graphs, made into models and run.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "fuzz/fuzz.h"
+#include "grapeshot/io/onnx/graph.h"
+#include "grapeshot/io/onnx/model.h"
+
+namespace {
+
+constexpr size_t kMaxNodes = 32;
+constexpr int64_t kMaxValues = 1 << 16;  // of an input, and of all constants together
+
+// Whether what the graph declares is small; what its operators make of it is for limits of theirs.
+bool is_small(const grapeshot::onnx::Graph& graph) {
+  if (graph.nodes.size() > kMaxNodes) return false;
+  int64_t values = 0;
+  for (const auto& [name, tensor] : graph.constants) values += tensor.numel();
+  for (const auto& input : graph.inputs) {
+    int64_t size = 1;
+    for (const int64_t length : input.shape) {
+      if (length > kMaxValues) return false;
+      size *= length > 0 ? length : 1;
+      if (size > kMaxValues) return false;
+    }
+    values += size;
+  }
+  return values <= kMaxValues;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace grapeshot;  // NOLINT(google-build-using-namespace)
+  static const bool single = [] {
+    at::set_num_threads(1);
+    return true;
+  }();
+  fuzz::require(single, "one thread");
+  const auto graph =
+      fuzz::accepted([&] { return onnx::parse_graph(fuzz::bytes(data, size), fuzz::kPath); });
+  if (!graph || !is_small(*graph)) return 0;
+  (void)fuzz::accepted([&] {
+    const onnx::OnnxModel model(*graph);
+    const at::Tensor x = at::zeros({3, model.inputs()});
+    const at::Tensor y = model.forward(x, Head::kOutputs);
+    fuzz::require(y.dim() == 2 && y.size(0) == 3 && y.size(1) == model.outputs(),
+                  "a row of outputs for every row of inputs");
+    return y;
+  });
+  return 0;
+}

@@ -104,7 +104,7 @@ def summed(case, count):
     graph.node.extend(
         [
             node("Reshape", f"{inner} sum_flat", "sum_row"),
-            node("MatMul", "sum_row sum_weights", "sum"),
+            node("MatMul", "sum_row sum_weights", "weighted_sum"),
         ]
     )
     constants = {
@@ -119,7 +119,7 @@ def summed(case, count):
                 helper.make_tensor_value_info(name, value.data_type, list(value.dims))
             )
     del graph.output[:]
-    graph.output.append(helper.make_tensor_value_info("sum", TensorProto.FLOAT, None))
+    graph.output.append(helper.make_tensor_value_info("weighted_sum", TensorProto.FLOAT, None))
     made = dataclasses.replace(case, name=f"{case.name}-summed", model=model.SerializeToString())
     return made, weights
 

@@ -19,6 +19,7 @@
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/rows.h"
 #include "grapeshot/cli/run_folder.h"
+#include "grapeshot/cli/timing.h"
 #include "grapeshot/core/loop.h"
 #include "grapeshot/core/rng.h"
 #include "grapeshot/io/onnx/model.h"
@@ -133,6 +134,9 @@ class Examination {
     json_["neurons"] = neurons;
     line("work", str(net_.macs(), " multiply-adds and ", net_.activation_values(),
                      " values a row, ", micro_batch(net_), " rows a pass"));
+    const double one = 1e3 * forward_seconds(net_, 1, 0.05), many = 1e3 * forward_seconds(net_, 64, 0.2);
+    json_["milliseconds"] = {{"rows_1", one}, {"rows_64", many}};
+    line("time", str(short_text(one), " ms for 1 row, ", short_text(many), " ms for 64 on one thread"));
     line("coverage", str(net_.taps().size(), " layers with ", neurons, " neurons, ", redundant,
                          " of them counted with --every-tap only"));
   }

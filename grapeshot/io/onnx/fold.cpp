@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <unordered_set>
 
 #include <ATen/ATen.h>
 
@@ -85,6 +86,9 @@ class Folding {
       for (BoundNode& inner : nodes) take(inner);
       return;
     }
+    const bool varying = reads_varying_shape(bound.node);
+    const bool asks_shape = bound.node.op == "Shape" || bound.node.op == "Size";
+    if (varying && asks_shape) bound.batched = kNoInput;
     const bool by_row = runs_by_row(bound, in);
     const Call call{bound.node, network_.opset, in, Surrogate::kLoose, at::kFloat, true};
     const Values out = run_node(bound, call, by_row, network_.path);
@@ -93,6 +97,7 @@ class Folding {
       const std::string& name = bound.node.outputs[i];
       if (name.empty()) continue;
       values_[name] = out[i];
+      if (out[i].rows && !asks_shape && (by_row || varying)) varying_.insert(name);
       if (!out[i].rows) network_.constants[name] = out[i].t.contiguous();
     }
     if (!rows) return;
@@ -106,8 +111,18 @@ class Folding {
     kept_.push_back(std::move(bound));
   }
 
+  // Whether the shape of what the node makes may depend on the row, since that of an input does.
+  [[nodiscard]] bool reads_varying_shape(const Node& node) const {
+    if (node.op == "ScatterND" || node.op == "ScatterElements") {
+      return varying_.contains(node.inputs[0]);  // of the data, whatever is written into it
+    }
+    return std::ranges::any_of(node.inputs,
+                               [&](const std::string& name) { return varying_.contains(name); });
+  }
+
   Network& network_;
   std::unordered_map<std::string, Value> values_;
+  std::unordered_set<std::string> varying_;  // the two rows at hand may agree by chance
   std::vector<BoundNode> kept_;
   Recording recording_;
 };

@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "grapeshot/io/onnx/fused.h"
+
 namespace grapeshot::onnx {
 namespace {
 
@@ -80,10 +82,10 @@ Values input_conv(const Call& call) {
   const at::Tensor& bias = call.in[2].t;
   std::vector<int64_t> padding = call.node.ints("pads", {0, 0, 0, 0});
   padding.resize(2);
-  const bool records = at::GradMode::is_enabled() && x.requires_grad();
-  const at::Tensor y =
-      records ? InputConv::apply(x, call.in[1].t, bias, call.in[3].t, std::move(padding))
+  at::Tensor y =
+      records(x) ? InputConv::apply(x, call.in[1].t, bias, call.in[3].t, std::move(padding))
               : convolve(x, call.in[1].t, bias, {1, 1}, padding);
+  if (call.node.i("relu", 0) != 0) y.relu_();
   return {unfold_rows(y, call.in[0])};
 }
 

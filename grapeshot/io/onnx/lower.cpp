@@ -1,25 +1,17 @@
 #include "grapeshot/io/onnx/lower.h"
 
 #include <algorithm>
-#include <set>
 
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/fused.h"
 #include "grapeshot/io/onnx/input_conv.h"
+#include "grapeshot/io/onnx/links.h"
 #include "grapeshot/io/onnx/surrogate.h"
 
 namespace grapeshot::onnx {
 namespace {
-
-// x * a + b per channel: a BatchNormalization that no layer could take in.
-Values affine(const Call& call) {
-  const at::Tensor x = fold_rows(call.in[0]);
-  std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
-  shape[1] = x.size(1);
-  return {
-      unfold_rows(at::addcmul(call.in[2].t.view(shape), x, call.in[1].t.view(shape)), call.in[0])};
-}
 
 // Sign(Sign(x) + c), 0 < c < 1: how exporters spell a sign without zero.
 Values step(const Call& call) {
@@ -32,69 +24,8 @@ OperatorFn gemm_function() {
   return find_operator(gemm, 13)->run;
 }
 
-// Who writes and who reads a tensor; nodes are edited in place and emptied instead of erased.
-class Links {
- public:
-  explicit Links(Network& network) : network_(network) {
-    for (BoundNode& bound : network.nodes) {
-      for (const std::string& name : bound.node.outputs) writer_[name] = &bound;
-      for (const std::string& name : bound.node.inputs) readers_[name].insert(&bound);
-    }
-  }
-  ~Links() {
-    std::erase_if(network_.nodes, [](const BoundNode& bound) { return bound.run == nullptr; });
-  }
-  Links(const Links&) = delete;
-  Links& operator=(const Links&) = delete;
-
-  /// The node that writes `name` when it is an `op` and nobody but one node reads `name`.
-  BoundNode* only_feeding(const std::string& name, std::string_view op) {
-    const auto it = writer_.find(name);
-    if (it == writer_.end() || !it->second->run || it->second->node.op != op) return nullptr;
-    if (name == network_.output || name == network_.logits) return nullptr;
-    return readers_[name].size() == 1 ? it->second : nullptr;
-  }
-
-  const at::Tensor* constant(const std::string& name) const {
-    const auto it = network_.constants.find(name);
-    return it == network_.constants.end() ? nullptr : &it->second;
-  }
-
-  /// Takes `gone` out and lets `kept` write its output instead of its own.
-  void absorb(BoundNode& kept, BoundNode& gone) {
-    const std::string output = gone.node.outputs[0];
-    kept.node.outputs = {output};
-    writer_[output] = &kept;
-    gone.run = nullptr;
-  }
-
-  /// Takes `gone`, which passes its input `in` on, out of the graph.
-  void bypass(BoundNode& gone, const std::string& in) {
-    const std::string out = gone.node.outputs[0];
-    for (BoundNode* reader : readers_[out]) {
-      std::ranges::replace(reader->node.inputs, out, in);
-      readers_[in].insert(reader);
-    }
-    if (network_.output == out) network_.output = in;
-    if (network_.logits == out) network_.logits = in;
-    readers_[in].erase(&gone);
-    gone.run = nullptr;
-  }
-
- private:
-  Network& network_;
-  std::unordered_map<std::string, BoundNode*> writer_;
-  std::unordered_map<std::string, std::set<BoundNode*>> readers_;
-};
-
 at::Tensor rounded(const at::Tensor& t) {
   return t.to(at::kFloat).contiguous();
-}
-
-// A name that no constant of the file has.
-std::string free_name(const Network& network, std::string name) {
-  while (network.constants.contains(name)) name += "'";
-  return name;
 }
 
 // Scales output channel c of a Conv, Gemm or MatMul by a[c] and adds b[c], in float64.
@@ -144,13 +75,6 @@ BoundNode* scalable(Links& links, const Recording& recording, const std::string&
     return !biased || per_channel ? layer : nullptr;
   }
   return nullptr;
-}
-
-// Index of the one constant input of a two-operand node, or -1.
-int constant_operand(const Links& links, const Node& node) {
-  if (node.inputs.size() != 2) return -1;
-  const bool first = links.constant(node.inputs[0]), second = links.constant(node.inputs[1]);
-  return first == second ? -1 : (first ? 0 : 1);
 }
 
 void drop_idle(Network& network, const Recording& recording) {
@@ -271,9 +195,14 @@ constexpr Pass kTable[] = {
     {"fold-batch-normalization",
      "Folds BatchNormalization into the layer before, or makes it one multiply-add.",
      fold_batch_normalization},
+    {"make-dense", "Makes one call of a matrix product with constants and the bias after it.",
+     make_dense},
+    {"join-relu", "Lets a layer or sum cut its own result at 0.", join_relu},
     {"block-input-convolutions",
      "Gives convolutions of at most 4 channels a gradient that computes 2 x 2 pixels at once.",
      block_input_convolutions},
+    {"order-channels", "Gives convolutions weights with channels last, which oneDNN prefers.",
+     order_channels},
 };
 
 }  // namespace

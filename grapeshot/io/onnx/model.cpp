@@ -6,12 +6,14 @@
 #include <unordered_set>
 
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/core/rng.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/onnx/bind.h"
+#include "grapeshot/io/onnx/fused.h"
 #include "grapeshot/io/onnx/lower.h"
 
 namespace grapeshot::onnx {
@@ -107,7 +109,12 @@ at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head he
                           Surrogate surrogate) const {
   GRAPESHOT_CHECK(x.dim() == 2 && x.size(1) == inputs_, kInvalidArgument, name_,
                   ": expects rows of ", inputs_, " inputs, got ", x.sizes());
-  if (fallback_.empty() || x.size(0) <= 1) return run_batch(compiled, x, head, surrogate);
+  if (fallback_.empty() || x.size(0) <= 1) {
+    if (records(x)) return run_batch(compiled, x, head, surrogate);
+    // Without history there is nothing for autograd to do in between.
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return run_batch(compiled, x, head, surrogate);
+  }
   std::vector<at::Tensor> rows;
   for (int64_t i = 0; i < x.size(0); ++i) {
     rows.push_back(run_batch(compiled, x.slice(0, i, i + 1), head, surrogate));

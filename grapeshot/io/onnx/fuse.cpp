@@ -1,0 +1,118 @@
+// grapeshot/io/onnx/fuse.cpp: passes that make one call of several.
+#include <ATen/ATen.h>
+
+#include "grapeshot/io/onnx/fused.h"
+#include "grapeshot/io/onnx/links.h"
+
+namespace grapeshot::onnx {
+namespace {
+
+void set_integer(Node& node, std::string name, int64_t value) {
+  Attribute a;
+  a.name = std::move(name);
+  a.i = value;
+  node.attributes.push_back(std::move(a));
+}
+
+// One value for each of `units` along the last axis, or undefined.
+at::Tensor per_unit(const at::Tensor* t, int64_t units) {
+  const bool fits = t && t->dim() >= 1 && t->numel() == units && t->size(-1) == units;
+  return fits ? t->reshape({units}).to(at::kFloat) : at::Tensor();
+}
+
+// The weights [K, M] of a Gemm or MatMul that is x W + b along the last axis, or undefined.
+at::Tensor dense_weight(const Links& links, const Recording& recording, const Node& node) {
+  const at::Tensor* weight = links.constant(node.inputs[1]);
+  if (!weight || weight->dim() != 2 || weight->scalar_type() != at::kFloat) return {};
+  const TensorInfo& x = recording.tensors.at(node.inputs[0]);
+  if (!x.rows || x.ragged || x.shape.empty()) return {};
+  if (node.op == "MatMul") return *weight;
+  if (x.shape.size() != 2 || node.i("transA", 0) != 0) return {};
+  const at::Tensor w = node.i("transB", 0) != 0 ? weight->t() : *weight;
+  const float alpha = node.f("alpha", 1.f);
+  return alpha == 1.f ? w : w * alpha;
+}
+
+at::Tensor dense_bias(const Links& links, const Node& node, int64_t units) {
+  if (node.op == "MatMul" || node.inputs.size() < 3 || node.inputs[2].empty()) {
+    return at::zeros({units});
+  }
+  const at::Tensor bias = per_unit(links.constant(node.inputs[2]), units);
+  return bias.defined() ? bias * node.f("beta", 1.f) : bias;
+}
+
+}  // namespace
+
+void make_dense(Network& network, const Recording& recording) {
+  Links links(network);
+  const auto make = [&](BoundNode& bound, const at::Tensor& weight, const at::Tensor& bias) {
+    Node& node = bound.node;
+    const std::string base = node.outputs[0];
+    const std::string w = free_name(network, base + "/weight");
+    network.constants[w] = weight.contiguous();
+    const std::string b = free_name(network, base + "/bias");
+    network.constants[b] = bias.contiguous();
+    node.op = "Dense";
+    node.inputs = {node.inputs[0], w, b};
+    node.attributes.clear();
+    bound.run = dense;
+    bound.batched = kFirstInput;
+  };
+  for (BoundNode& bound : network.nodes) {
+    if (!bound.run) continue;
+    const Node& node = bound.node;
+    if (node.op == "Gemm") {
+      const at::Tensor weight = dense_weight(links, recording, node);
+      const at::Tensor bias =
+          weight.defined() ? dense_bias(links, node, weight.size(1)) : at::Tensor();
+      if (bias.defined()) make(bound, weight, bias);
+    } else if (node.op == "Add") {
+      // MatMul and then its bias.
+      const int c = constant_operand(links, node);
+      if (c < 0) continue;
+      const std::string& other = node.inputs[static_cast<size_t>(1 - c)];
+      BoundNode* layer = links.only_feeding(other, "MatMul");
+      const at::Tensor weight =
+          layer ? dense_weight(links, recording, layer->node) : at::Tensor();
+      if (!weight.defined()) continue;
+      const at::Tensor bias =
+          per_unit(links.constant(node.inputs[static_cast<size_t>(c)]), weight.size(1));
+      const bool same = recording.tensors.at(other).shape == recording.tensors.at(node.outputs[0]).shape;
+      if (!bias.defined() || !same) continue;
+      make(*layer, weight, bias);
+      links.absorb(*layer, bound);
+    }
+  }
+}
+
+void join_relu(Network& network, const Recording& recording) {
+  Links links(network);
+  for (BoundNode& bound : network.nodes) {
+    if (!bound.run || bound.node.op != "Relu") continue;
+    const std::string& in = bound.node.inputs[0];
+    if (recording.tensors.at(in).ragged) continue;
+    BoundNode* layer = nullptr;
+    for (const std::string_view op : {"Dense", "Affine", "Conv", "Add"}) {
+      if (!layer) layer = links.only_feeding(in, op);
+    }
+    if (!layer || layer->node.i("relu", 0) != 0) continue;
+    if (layer->node.op == "Conv") layer->run = conv_relu;
+    if (layer->node.op == "Add") layer->run = add_relu;
+    set_integer(layer->node, "relu", 1);
+    links.absorb(*layer, bound);
+  }
+}
+
+void order_channels(Network& network, const Recording&) {
+  for (BoundNode& bound : network.nodes) {
+    Node& node = bound.node;
+    if (node.op != "Conv" && node.op != "ConvTranspose") continue;
+    const auto weight = network.constants.find(node.inputs[1]);
+    if (weight == network.constants.end() || weight->second.dim() != 4) continue;
+    const at::Tensor ordered = weight->second.contiguous(at::MemoryFormat::ChannelsLast);
+    node.inputs[1] = free_name(network, node.outputs[0] + "/channels-last");
+    network.constants[node.inputs[1]] = ordered;
+  }
+}
+
+}  // namespace grapeshot::onnx

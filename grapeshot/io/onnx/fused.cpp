@@ -1,0 +1,99 @@
+#include "grapeshot/io/onnx/fused.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+namespace grapeshot::onnx {
+namespace {
+
+OperatorFn function_of(const char* op) {
+  Node node;
+  node.op = op;
+  return find_operator(node, kNewestOpset)->run;
+}
+
+// In place: what a layer has just computed belongs to nobody else. Through a view, history would
+// have to be written anew, so that callers take care to pass the whole tensor.
+void cut(at::Tensor& t) {
+  t.relu_();
+}
+
+// y [rows, columns] += bias, and max(., 0): one pass over memory that has just been written.
+void add_bias(at::Tensor& y, const at::Tensor& bias, bool relu) {
+  if (y.scalar_type() != at::kFloat || !y.is_contiguous() || !bias.is_contiguous()) {
+    y.add_(bias);
+    if (relu) y.relu_();
+    return;
+  }
+  const int64_t rows = y.size(0), columns = y.size(1);
+  auto* __restrict to = y.mutable_data_ptr<float>();
+  const auto* __restrict b = bias.const_data_ptr<float>();
+  for (int64_t i = 0; i < rows; ++i, to += columns) {
+    if (relu) {
+      // As torch: NaN stays.
+      for (int64_t k = 0; k < columns; ++k) {
+        const float v = to[k] + b[k];
+        to[k] = v < 0.f ? 0.f : v;
+      }
+    } else {
+      for (int64_t k = 0; k < columns; ++k) to[k] += b[k];
+    }
+  }
+}
+
+}  // namespace
+
+bool records(const at::Tensor& x) {
+  return c10::GradMode::is_enabled() && x.requires_grad();
+}
+
+Values dense(const Call& call) {
+  const Value& x = call.in[0];
+  const at::Tensor &weight = call.in[1].t, &bias = call.in[2].t;
+  const bool relu = call.node.i("relu", 0) != 0;
+  const at::Tensor flat = x.t.dim() == 2 ? x.t : x.t.reshape({-1, weight.size(0)});
+  at::Tensor y;
+  if (records(x.t)) {
+    y = at::addmm(bias, flat, weight);
+    if (relu) y.relu_();
+  } else {
+    y = at::mm(flat, weight);
+    add_bias(y, bias, relu);
+  }
+  if (x.t.dim() == 2) return {Value{std::move(y), x.rows}};
+  std::vector<int64_t> sizes = x.t.sizes().vec();
+  sizes.back() = weight.size(1);
+  return {Value{y.view(sizes), x.rows}};
+}
+
+Values conv_relu(const Call& call) {
+  static const OperatorFn conv = function_of("Conv");
+  // On the folded tensor, so that no view is written through.
+  const Value folded{fold_rows(call.in[0]), false};
+  c10::SmallVector<Value, 4> in(call.in.begin(), call.in.end());
+  in[0] = folded;
+  Values y = conv(Call{call.node, call.opset, {in.data(), in.size()}, call.surrogate, call.real});
+  cut(y[0].t);
+  return {unfold_rows(y[0].t, call.in[0])};
+}
+
+Values add_relu(const Call& call) {
+  const Aligned both = align(call, call.in[0], call.in[1]);
+  at::Tensor y = at::add(both.a, both.b);
+  cut(y);
+  return {Value{std::move(y), both.rows}};
+}
+
+Values affine(const Call& call) {
+  const at::Tensor x = fold_rows(call.in[0]);
+  c10::SmallVector<int64_t, 5> shape(static_cast<size_t>(x.dim()), 1);
+  shape[1] = x.size(1);
+  at::Tensor y = at::addcmul(call.in[2].t.view(shape), x, call.in[1].t.view(shape));
+  if (call.node.i("relu", 0) != 0) cut(y);
+  return {unfold_rows(std::move(y), call.in[0])};
+}
+
+}  // namespace grapeshot::onnx

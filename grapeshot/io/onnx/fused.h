@@ -1,0 +1,22 @@
+// grapeshot/io/onnx/fused.h: what lowering passes put in the place of several nodes.
+#pragma once
+
+#include "grapeshot/io/onnx/ops.h"
+
+namespace grapeshot::onnx {
+
+/// Whether history is recorded for what is computed from `x`.
+[[nodiscard]] bool records(const at::Tensor& x);
+
+/// x W + b along the last axis, inputs x, W [K, M] and b [M]; attribute relu != 0 cuts at 0.
+[[nodiscard]] Values dense(const Call& call);
+
+/// `call.node`'s operator followed by Relu, without a tensor between them.
+[[nodiscard]] Values conv_relu(const Call& call);
+[[nodiscard]] Values add_relu(const Call& call);
+
+/// x * a + b per channel, inputs x, a [C] and b [C]: a BatchNormalization that no layer could take
+/// in; attribute relu as for dense.
+[[nodiscard]] Values affine(const Call& call);
+
+}  // namespace grapeshot::onnx

@@ -72,12 +72,12 @@ void make_dense(Network& network, const Recording& recording) {
       if (c < 0) continue;
       const std::string& other = node.inputs[static_cast<size_t>(1 - c)];
       BoundNode* layer = links.only_feeding(other, "MatMul");
-      const at::Tensor weight =
-          layer ? dense_weight(links, recording, layer->node) : at::Tensor();
+      const at::Tensor weight = layer ? dense_weight(links, recording, layer->node) : at::Tensor();
       if (!weight.defined()) continue;
       const at::Tensor bias =
           per_unit(links.constant(node.inputs[static_cast<size_t>(c)]), weight.size(1));
-      const bool same = recording.tensors.at(other).shape == recording.tensors.at(node.outputs[0]).shape;
+      const bool same =
+          recording.tensors.at(other).shape == recording.tensors.at(node.outputs[0]).shape;
       if (!bias.defined() || !same) continue;
       make(*layer, weight, bias);
       links.absorb(*layer, bound);
@@ -109,7 +109,9 @@ void order_channels(Network& network, const Recording&) {
     if (node.op != "Conv" && node.op != "ConvTranspose") continue;
     const auto weight = network.constants.find(node.inputs[1]);
     if (weight == network.constants.end() || weight->second.dim() != 4) continue;
-    const at::Tensor ordered = weight->second.contiguous(at::MemoryFormat::ChannelsLast);
+    // contiguous() would keep the order of a single channel, in which oneDNN sees none.
+    const at::Tensor ordered =
+        at::empty_like(weight->second, {}, at::MemoryFormat::ChannelsLast).copy_(weight->second);
     node.inputs[1] = free_name(network, node.outputs[0] + "/channels-last");
     network.constants[node.inputs[1]] = ordered;
   }

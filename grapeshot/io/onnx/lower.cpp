@@ -77,11 +77,22 @@ BoundNode* scalable(Links& links, const Recording& recording, const std::string&
   return nullptr;
 }
 
+// Pad by nothing.
+bool pads_nothing(const Links& links, const Node& node) {
+  const auto none = [](const auto& pads) {
+    return std::ranges::all_of(pads, [](int64_t pad) { return pad == 0; });
+  };
+  if (const Attribute* a = node.find("pads")) return none(a->ints);
+  const at::Tensor* pads = node.inputs.size() > 1 ? links.constant(node.inputs[1]) : nullptr;
+  return pads && pads->count_nonzero().item<int64_t>() == 0;
+}
+
 void drop_idle(Network& network, const Recording& recording) {
   Links links(network);
   for (BoundNode& bound : network.nodes) {
     const Node& node = bound.node;
-    if (node.op == "Identity" || node.op == "Dropout") {
+    if (node.op == "Identity" || node.op == "Dropout" ||
+        (node.op == "Pad" && pads_nothing(links, node))) {
       links.bypass(bound, std::string(node.inputs[0]));
     } else if (node.op == "Add" || node.op == "Sub") {
       const int c = constant_operand(links, node);
@@ -189,7 +200,8 @@ void block_input_convolutions(Network& network, const Recording&) {
 }
 
 constexpr Pass kTable[] = {
-    {"drop-idle", "Takes out Identity, Dropout and additions of zero.", drop_idle},
+    {"drop-idle", "Takes out Identity, Dropout, padding by nothing and additions of zero.",
+     drop_idle},
     {"join-sign", "Makes one step of Sign(Sign(x) + c).", join_sign},
     {"fold-units", "Folds Mul and Add per unit into the MatMul or Gemm before.", fold_units},
     {"fold-batch-normalization",

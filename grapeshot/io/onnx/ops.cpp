@@ -111,6 +111,10 @@ Value matmul(const Call& call, const Value& a, const Value& b) {
   if (a.rows && !b.rows && a.rank() == 2 && b.rank() == 2) {
     return unfold_rows(at::mm(fold_rows(a), b.t), a);
   }
+  // A constant matrix times rows, from the other side: one sgemm in place of one a row.
+  if (!a.rows && b.rows && a.rank() == 2 && b.rank() >= 2) {
+    return {at::matmul(b.t.transpose(-1, -2), a.t.t()).transpose(-1, -2), true};
+  }
   const bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
   const Value left = vector_a ? Value{a.t.unsqueeze(-2), a.rows} : a;
   const Value right = vector_b ? Value{b.t.unsqueeze(-1), b.rows} : b;

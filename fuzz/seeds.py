@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the fuzz targets' first inputs: small files made here, and those of examples/.
+"""Writes the fuzz targets' first inputs: small files made here, those of tests and of examples/.
 
 usage: seeds.py FOLDER          writes FOLDER/<target>/*
 """
@@ -8,12 +8,12 @@ import argparse
 import gzip
 import io
 import pathlib
+import sys
 
 import numpy as np
-import onnx
-from onnx import TensorProto, helper, numpy_helper
 
-EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
 LARGEST = 65536  # bytes, as dev gives to libFuzzer, which would cut the others
 
 HEAD = "".join(f"(declare-const {name} Real)\n" for name in ("X_0", "X_1", "Y_0", "Y_1"))
@@ -65,69 +65,20 @@ def arrays():
     yield "empty", np.zeros((0, 4), dtype=np.int16)
 
 
-def network(nodes, constants=(), shape=(1, 4), out=None, **rest):
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, out)],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants],
-        **rest,
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)]).SerializeToString()
-
-
 def networks():
-    node, f32 = helper.make_node, np.float32
-    w = np.linspace(-1, 1, 12).astype(f32).reshape(4, 3)
-    yield "dense", network(
-        [node("MatMul", ["x", "w"], ["a"]), node("Add", ["a", "b"], ["c"]), node("Relu", ["c"], ["y"])],
-        [("w", w), ("b", np.ones(3, f32))],
-    )
-    yield "gemm", network(
-        [node("Gemm", ["x", "w", "b"], ["y"], alpha=0.5, transB=1)], [("w", w.T.copy()), ("b", f32([1, 2, 3]))]
-    )
-    kernel = np.ones((2, 1, 3, 3), f32)
-    yield "conv", network(
-        [
-            node("Conv", ["x", "k"], ["a"], pads=[1, 1, 1, 1], strides=[2, 2], kernel_shape=[3, 3]),
-            node("BatchNormalization", ["a", "s", "s", "s", "s"], ["b"], epsilon=1e-3),
-            node("MaxPool", ["b"], ["c"], kernel_shape=[2, 2]),
-            node("Flatten", ["c"], ["y"]),
-        ],
-        [("k", kernel), ("s", np.ones(2, f32))],
-        shape=("N", 1, 6, 6),
-    )
-    yield "shapes", network(
-        [
-            node("Reshape", ["x", "s"], ["a"]),
-            node("Transpose", ["a"], ["b"], perm=[0, 2, 1]),
-            node("Concat", ["b", "b"], ["c"], axis=1),
-            node("Slice", ["c", "from", "to", "axes"], ["d"]),
-            node("Squeeze", ["d", "axes"], ["y"]),
-        ],
-        [
-            ("s", np.int64([0, 2, -1])),
-            ("from", np.int64([0])),
-            ("to", np.int64([1])),
-            ("axes", np.int64([1])),
-        ],
-    )
-    constant = numpy_helper.from_array(np.full((1, 4), 0.5, f32))
-    yield "attributes", network(
-        [
-            node("Constant", [], ["k"], value=constant),
-            node("Mul", ["x", "k"], ["a"], name="scale"),
-            node("LeakyRelu", ["a"], ["b"], alpha=0.2),
-            node("Softmax", ["b"], ["y"], axis=-1),
-        ]
-    )
-    yield "doubles", network([node("Cast", ["x"], ["a"], to=TensorProto.DOUBLE), node("Cast", ["a"], ["y"], to=1)])
-    # Numbers in the typed fields in place of raw_data.
-    typed = helper.make_tensor("w", TensorProto.FLOAT, [4, 1], [1.0, 2.0, 3.0, 4.0])
-    model = onnx.load_from_string(network([node("MatMul", ["x", "w"], ["y"])]))
-    model.graph.initializer.append(typed)
-    yield "typed", model.SerializeToString()
+    """The small ones that tests have for every operator, and for every way to be malformed."""
+    sys.path.insert(0, str(ROOT / "tests" / "python"))
+    from bad_models import BAD
+    from operator_cases import CASES
+
+    for cases in CASES.values():
+        for case in cases:
+            yield case.name, case.model
+    for name, (write, _) in BAD.items():
+        if isinstance(write, bytes):
+            yield name, write
+    for path in sorted(EXAMPLES.rglob("*.onnx")):
+        yield path.stem, path.read_bytes()
 
 
 def seeds():
@@ -149,9 +100,7 @@ def seeds():
     yield "gzip", "two", packed + gzip.compress(b"and more", mtime=0) + bytes(8)
     yield "gzip", "bomb", gzip.compress(bytes(3 << 20), mtime=0)
     yield "gzip", "plain", b"no gzip"
-    models = dict(networks())
-    models |= {p.stem: p.read_bytes() for p in sorted(EXAMPLES.rglob("*.onnx"))}
-    for name, model in models.items():
+    for name, model in networks():
         yield "onnx_graph", name, model
         yield "onnx_model", name, model
     for path in sorted(EXAMPLES.rglob("*.vnnlib")):
@@ -165,7 +114,7 @@ def main():
     for target, name, data in seeds():
         (folder / target).mkdir(parents=True, exist_ok=True)
         if len(data) <= LARGEST:
-            (folder / target / name).write_bytes(data)
+            (folder / target / name.replace("/", "_")).write_bytes(data)
 
 
 if __name__ == "__main__":

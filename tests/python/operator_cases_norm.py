@@ -77,11 +77,11 @@ for groups, shape in ((1, (1, 4, 3, 3)), (2, (2, 4, 5)), (4, (1, 4, 2, 3, 2))):
         given = {"num_groups": groups, "epsilon": 0.01 * groups}
         one("GroupNormalization", f"{groups}", shape, w(count), w(count), opset=opset, **given)
 
+# Odd sizes: of even ones ONNX Runtime wants none, and the onnx package's reference gets them wrong.
 for shape, opset, given in (
     ((1, 5, 3, 4), 7, {"size": 3}),
     ((2, 5, 3, 4), 13, {"size": 5, "alpha": 0.2, "beta": 0.5, "bias": 2.0}),
     ((1, 4, 2, 3), 13, {"size": 1, "alpha": 0.1}),
-    ((1, 6, 2, 2), 13, {"size": 4, "alpha": 0.3}),
     ((1, 3, 2, 2), 13, {"size": 9, "alpha": 1.5, "beta": 0.75, "bias": 1.0}),
 ):
     one("LRN", f"{given['size']}", shape, opset=opset, **given)

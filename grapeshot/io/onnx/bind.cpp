@@ -85,10 +85,6 @@ class Order {
   std::vector<const Node*> order_;
 };
 
-Values branch(const Call&) {
-  throw Error(ErrorCode::kInternal, "a branch was not resolved");
-}
-
 // Functions for nodes; all operators that are missing are named at once.
 std::vector<BoundNode> bind_nodes(const std::vector<const Node*>& nodes, int64_t opset,
                                   const std::string& path) {
@@ -103,16 +99,14 @@ std::vector<BoundNode> bind_nodes(const std::vector<const Node*>& nodes, int64_t
       GRAPESHOT_CHECK(!node->outputs.empty(), kParse, path, ": node '", node->name, "' (", node->op,
                       ") has no output");
     };
-    if (is_branch(*node)) {
-      check_inputs(1);
+    if (const Operator* op = find_operator(*node, opset)) {
+      check_inputs(op->inputs);
+      out.push_back({*node, op->run, op->batched});
+      if (!is_branch(*node)) continue;
       for (const std::string_view name : {"then_branch", "else_branch"}) {
         const Attribute* a = node->find(name);
         GRAPESHOT_CHECK(a && a->body, kParse, path, ": node '", node->name, "' (If) has no ", name);
       }
-      out.push_back({*node, branch});
-    } else if (const Operator* op = find_operator(*node, opset)) {
-      check_inputs(op->inputs);
-      out.push_back({*node, op->run, op->batched});
     } else if (named.insert(node->domain + node->op).second) {
       missing += str(missing.empty() ? "" : ", ", node->domain.empty() ? "" : node->domain + ".",
                      node->op, " (node '", node->name, "')");
@@ -137,8 +131,8 @@ Values join_outputs(const Call& call) {
   std::vector<at::Tensor> parts;
   for (const Value& v : call.in) {
     const at::Tensor t = v.t.to(call.real);
-    parts.push_back(n < 0 ? t.flatten() : as_rows({t, v.rows}, n).flatten(1));
-    if (n >= 0 && parts.back().dim() == 1) parts.back() = parts.back().unsqueeze(1);
+    const int64_t width = v.rows ? t.numel() / std::max<int64_t>(n, 1) : t.numel();
+    parts.push_back(n < 0 ? t.flatten() : as_rows({t, v.rows}, n).reshape({n, width}));
   }
   return {Value{at::cat(parts, n < 0 ? 0 : 1), n >= 0}};
 }

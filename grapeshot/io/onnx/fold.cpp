@@ -48,6 +48,9 @@ class Folding {
 
   Recording run() {
     std::vector<BoundNode> nodes = std::move(network_.nodes);
+    for (const BoundNode& bound : nodes) count_readers(bound.node, 1);
+    ++readers_[network_.output];
+    for (const PortSlice& output : network_.outputs) ++readers_[output.name];
     for (BoundNode& bound : nodes) take(bound);
     network_.nodes = std::move(kept_);
     int64_t begin = 0;
@@ -58,9 +61,7 @@ class Folding {
       output = {output.name, shape_of(it->second), begin, numel(it->second)};
       begin += output.size;
     }
-    for (const auto& [name, v] : values_) {
-      recording_.tensors[name] = {shape_of(v), v.rows, v.ragged != nullptr};
-    }
+    for (const auto& [name, v] : values_) record(name, v);
     return std::move(recording_);
   }
 
@@ -83,6 +84,8 @@ class Folding {
                       "' (If): its condition depends on the network's input");
       std::vector<BoundNode> nodes = taken_branch(network_, bound.node, in[0].t.is_nonzero());
       add_constants();
+      for (const BoundNode& inner : nodes) count_readers(inner.node, 1);
+      count_readers(bound.node, -1);
       for (BoundNode& inner : nodes) take(inner);
       return;
     }
@@ -92,6 +95,7 @@ class Folding {
     const bool by_row = runs_by_row(bound, in);
     const Call call{bound.node, network_.opset, in, Surrogate::kLoose, at::kFloat, true};
     const Values out = run_node(bound, call, by_row, network_.path);
+    hold(bound.node, in, out);
     const bool rows = std::ranges::any_of(out, &Value::rows);
     for (size_t i = 0; i < std::min(out.size(), bound.node.outputs.size()); ++i) {
       const std::string& name = bound.node.outputs[i];
@@ -108,6 +112,7 @@ class Folding {
     const bool alias =
         !in.empty() && out[0].t.defined() && in[0].t.defined() && out[0].t.is_alias_of(in[0].t);
     if (!alias) recording_.activation_values += numel(out[0]);
+    release(bound.node);
     kept_.push_back(std::move(bound));
   }
 
@@ -120,7 +125,47 @@ class Folding {
                                [&](const std::string& name) { return varying_.contains(name); });
   }
 
+  void count_readers(const Node& node, int64_t by) {
+    for (const std::string& name : node.inputs) readers_[name] += by;
+    for (const std::string& name : node.captures) readers_[name] += by;
+  }
+
+  void record(const std::string& name, const Value& v) {
+    recording_.tensors[name] = {shape_of(v), v.rows, v.ragged != nullptr};
+  }
+
+  // A damaged file may ask for more than there is memory, by many steps.
+  void hold(const Node& node, std::span<const Value> in, const Values& out) {
+    constexpr int64_t kMost = int64_t{1} << 28;
+    for (const Value& v : out) {
+      const auto alias_of = [&](const Value& other) {
+        return other.t.defined() && v.t.is_alias_of(other.t);
+      };
+      if (v.t.defined() && std::ranges::none_of(in, alias_of)) held_ += v.t.numel();
+    }
+    GRAPESHOT_CHECK(held_ <= kMost, kUnsupported, network_.path, ": node '", node.name, "' (",
+                    node.op, "): two rows need more than ", kMost, " values at a time up to here");
+  }
+
+  // Lets go of what nobody reads after `node`.
+  void release(const Node& node) {
+    for (const std::string& name : node.inputs) {
+      const auto it = values_.find(name);
+      if (--readers_[name] > 0 || it == values_.end() || name == network_.input ||
+          network_.constants.contains(name)) {
+        continue;
+      }
+      record(name, it->second);
+      // A view keeps the memory that it looks at.
+      const at::Tensor& t = it->second.t;
+      if (t.defined() && t.use_count() == 1 && t.storage().use_count() == 1) held_ -= t.numel();
+      values_.erase(it);
+    }
+  }
+
   Network& network_;
+  int64_t held_ = 0;
+  std::unordered_map<std::string, int64_t> readers_;
   std::unordered_map<std::string, Value> values_;
   std::unordered_set<std::string> varying_;  // the two rows at hand may agree by chance
   std::vector<BoundNode> kept_;

@@ -24,8 +24,8 @@ int64_t product(const std::vector<int64_t>& shape) {
 }
 
 // [N, shape...] of a tensor that may not depend on the input at all -> [N, K].
-at::Tensor flat_rows(const Value& v, int64_t n, at::ScalarType real) {
-  GRAPESHOT_CHECK(!v.ragged, kUnsupported, "the shape of the output depends on the input");
+at::Tensor flat_rows(const Value& v, int64_t n, at::ScalarType real, const std::string& path) {
+  GRAPESHOT_CHECK(!v.ragged, kUnsupported, path, ": the shape of the output depends on the input");
   const at::Tensor t = v.t.to(real);
   if (v.rows) return t.reshape({n, product(v.shape().vec())});
   return t.reshape({1, t.numel()}).expand({n, t.numel()});
@@ -72,6 +72,8 @@ OnnxModel::OnnxModel(Network network) : name_(network.path), network_(std::move(
   GRAPESHOT_CHECK(recording_.tensors.contains(network_.output), kParse, name_, ": the output '",
                   network_.output, "' is written by no node");
   outputs_ = product(output_shape());
+  GRAPESHOT_CHECK(outputs_ > 0, kUnsupported, name_, ": the output '", network_.output,
+                  "' has no values");
   find_logits(network_, recording_);
   for (const BoundNode& bound : network_.nodes) {
     const std::string& op = bound.node.op;
@@ -102,7 +104,7 @@ at::Tensor OnnxModel::run_batch(const Compiled& compiled, const at::Tensor& x, H
   shape.insert(shape.begin(), x.size(0));
   const int32_t slot = head == Head::kLogits ? compiled.logits : compiled.output;
   const auto y = compiled.program->run(x.reshape(shape), {slot}, surrogate);
-  return flat_rows(y[0], x.size(0), x.scalar_type());
+  return flat_rows(y[0], x.size(0), x.scalar_type(), name_);
 }
 
 at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head head,
@@ -255,7 +257,7 @@ Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t
   std::vector<int32_t> slots = {head == Head::kLogits ? as_read_.logits : as_read_.output};
   for (const int64_t tap : wanted) slots.push_back(tap_slots_[static_cast<size_t>(tap)]);
   const auto values = as_read_.program->run(x.reshape(shape), slots, Surrogate::kLoose);
-  trace.y = flat_rows(values[0], x.size(0), x.scalar_type());
+  trace.y = flat_rows(values[0], x.size(0), x.scalar_type(), name_);
   for (size_t k = 1; k < values.size(); ++k) {
     const at::Tensor a = values[k].t.abs();  // [N, B, C, space...] or [N, units...]
     const bool map = tap_is_map_[static_cast<size_t>(wanted[k - 1])];

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/onnx/ops.h"
@@ -18,8 +19,16 @@ at::Tensor index_tensor(const std::vector<int64_t>& index) {
 Values concat(const Call& call) {
   const Value& first = call.in[0];
   const int64_t rank = first.rank();
+  GRAPESHOT_CHECK(call.node.find("axis"), kInvalidArgument, "there is no axis");
   const int64_t axis = normal_axis(call.node.i("axis", 1), rank);
   const int64_t rows = row_count(call.in);
+  if (call.planning) {
+    std::vector<int64_t> sizes = first.shape().vec();
+    for (const Value& v : call.in.subspan(1)) {
+      if (v.t.defined() && v.rank() == rank) sizes[static_cast<size_t>(axis)] += v.size(axis);
+    }
+    checked_count(sizes);
+  }
   std::vector<at::Tensor> parts;
   for (const Value& v : call.in) {
     GRAPESHOT_CHECK(v.t.defined() && v.rank() == rank, kInvalidArgument,
@@ -136,6 +145,8 @@ std::vector<int64_t> padded_index(int64_t size, int64_t before, int64_t after,
     if (mode == "edge") {
       out.push_back(std::clamp<int64_t>(i, 0, size - 1));
     } else {
+      GRAPESHOT_CHECK(mode == "wrap" || (before < size && after < size), kInvalidArgument,
+                      "an axis of ", size, " cannot be reflected by ", std::max(before, after));
       const int64_t period = mode == "wrap" ? size : std::max<int64_t>(2 * (size - 1), 1);
       const int64_t k = ((i % period) + period) % period;
       out.push_back(k < size ? k : period - k);
@@ -174,7 +185,14 @@ Values pad(const Call& call) {
     at::Scalar value = as_attributes ? at::Scalar(call.node.f("value", 0.f)) : at::Scalar(0.);
     if (!as_attributes && call.has(2)) {
       GRAPESHOT_CHECK(call.in[2].t.numel() == 1, kInvalidArgument, "the value is no single number");
-      value = call.in[2].t.item();
+      // Where the value is computed, so is its gradient.
+      const at::Tensor& number = call.in[2].t;
+      if (c10::GradMode::is_enabled() && number.requires_grad()) {
+        const at::Tensor inside = at::constant_pad_nd(at::ones_like(x.t), torch_order);
+        const at::Tensor y = at::constant_pad_nd(x.t, torch_order);
+        return {Value{y + (1 - inside) * number.reshape({}), x.rows}};
+      }
+      value = number.item();
     }
     return {Value{at::constant_pad_nd(x.t, torch_order, value), x.rows}};
   }

@@ -20,13 +20,14 @@ Values reduce(const Call& call) {
   const bool keep = call.node.i("keepdims", 1) != 0;
   std::vector<int64_t> axes = axes_of(call, 1);
   if (axes.empty()) {
-    if (call.node.i("noop_with_empty_axes", 0) != 0) return {x};
+    // Nothing is summed up, but a square or a logarithm is still taken.
+    if (call.node.i("noop_with_empty_axes", 0) != 0 || x.rank() == 0) {
+      return {Value{kReduction(x.t.unsqueeze(-1), {x.t.dim()}, false), x.rows}};
+    }
     axes.resize(static_cast<size_t>(x.rank()));
     std::iota(axes.begin(), axes.end(), 0);
   }
   for (int64_t& axis : axes) axis = normal_axis(axis, x.rank()) + x.rows;
-  // torch takes no axes for all of them.
-  if (axes.empty()) return {Value{kReduction(x.t.unsqueeze(-1), {x.t.dim()}, false), x.rows}};
   return {Value{kReduction(x.t, axes, keep), x.rows}};
 }
 

@@ -19,11 +19,15 @@ struct Rule {
   std::string_view mode, coordinates, nearest;
   double cubic_a = -0.75;
   bool exclude_outside = false;
+  double extrapolation = 0.;  // outside of the input, for tf_crop_and_resize
+
+  [[nodiscard]] bool crops() const { return coordinates == "tf_crop_and_resize"; }
 };
 
 struct Axis {
   int64_t axis, in, out;
   float scale;
+  float start = 0.f, end = 1.f;  // the part of the input that tf_crop_and_resize takes
 };
 
 float source(const Axis& a, int64_t i, const Rule& rule) {
@@ -32,6 +36,10 @@ float source(const Axis& a, int64_t i, const Rule& rule) {
   if (rule.coordinates == "asymmetric") return x / a.scale;
   if (rule.coordinates == "align_corners") {
     return a.out == 1 ? 0.f : x * (in - 1.f) / (out - 1.f);
+  }
+  if (rule.crops()) {
+    if (a.out == 1) return 0.5f * (a.start + a.end) * (in - 1.f);
+    return a.start * (in - 1.f) + x * (a.end - a.start) * (in - 1.f) / (out - 1.f);
   }
   if (rule.coordinates == "pytorch_half_pixel" && a.out == 1) return 0.f;
   if (rule.coordinates == "tf_half_pixel_for_nn") return (x + 0.5f) / a.scale;
@@ -101,6 +109,17 @@ at::Tensor resize_by_weights(const at::Tensor& x, const Axis& a, const Rule& rul
   return y.movedim(-1, a.axis);
 }
 
+// Where tf_crop_and_resize looks outside of the input there is a fixed value.
+at::Tensor extrapolated(const at::Tensor& y, const Axis& a, const Rule& rule) {
+  std::vector<int64_t> outside, along(static_cast<size_t>(y.dim()), 1);
+  for (int64_t i = 0; i < a.out; ++i) {
+    const float x = source(a, i, rule);
+    outside.push_back(x < 0.f || x > static_cast<float>(a.in - 1));
+  }
+  along[static_cast<size_t>(a.axis)] = a.out;
+  return y.masked_fill(at::tensor(outside).ne(0).reshape(along), rule.extrapolation);
+}
+
 // Whole pixels repeated along the last two of four axes are one call.
 bool repeats_pixels(const std::vector<Axis>& axes, const Rule& rule, int64_t rank) {
   return rank == 4 && rule.coordinates == "asymmetric" && rule.nearest != "ceil" &&
@@ -122,7 +141,9 @@ Values resize_axes(const Call& call, std::vector<Axis> axes, const Rule& rule) {
     sizes[static_cast<size_t>(a.axis)] = a.out;
   }
   checked_count(sizes);
-  std::erase_if(axes, [](const Axis& a) { return a.in == a.out && a.scale == 1.f; });
+  std::erase_if(axes, [](const Axis& a) {
+    return a.in == a.out && a.scale == 1.f && a.start == 0.f && a.end == 1.f;
+  });
   if (repeats_pixels(axes, rule, v.rank())) {
     const at::Tensor x = fold_rows(v);
     return {unfold_rows(at::upsample_nearest2d(x, {sizes[2], sizes[3]}), v)};
@@ -131,6 +152,7 @@ Values resize_axes(const Call& call, std::vector<Axis> axes, const Rule& rule) {
   for (Axis a : axes) {
     a.axis += v.rows;
     y = rule.mode == "nearest" ? resize_nearest(y, a, rule) : resize_by_weights(y, a, rule);
+    if (rule.crops()) y = extrapolated(y, a, rule);
   }
   return {Value{y, v.rows}};
 }
@@ -184,20 +206,35 @@ Values resize(const Call& call) {
     const Rule rule{node.s("mode", "nearest"), "asymmetric", "simple"};
     return resize_axes(call, by_scales(x, axes, constant_numbers(call, 1)), rule);
   }
-  const Rule rule{node.s("mode", "nearest"), node.s("coordinate_transformation_mode", "half_pixel"),
-                  node.s("nearest_mode", "round_prefer_floor"), node.f("cubic_coeff_a", -0.75f),
-                  node.i("exclude_outside", 0) != 0};
-  constexpr std::array<std::string_view, 6> kKnown = {"half_pixel",         "half_pixel_symmetric",
-                                                      "pytorch_half_pixel", "align_corners",
-                                                      "asymmetric",         "tf_half_pixel_for_nn"};
+  const Rule rule{node.s("mode", "nearest"),
+                  node.s("coordinate_transformation_mode", "half_pixel"),
+                  node.s("nearest_mode", "round_prefer_floor"),
+                  node.f("cubic_coeff_a", -0.75f),
+                  node.i("exclude_outside", 0) != 0,
+                  node.f("extrapolation_value", 0.f)};
+  constexpr std::array<std::string_view, 7> kKnown = {
+      "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+      "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
   GRAPESHOT_CHECK(std::ranges::count(kKnown, rule.coordinates) > 0, kUnsupported,
                   "coordinate_transformation_mode is '", rule.coordinates, "'");
+  std::vector<Axis> resized;
   if (call.has(2) && call.in[2].t.numel() > 0) {
-    return resize_axes(call, by_scales(x, axes, constant_numbers(call, 2)), rule);
+    resized = by_scales(x, axes, constant_numbers(call, 2));
+  } else {
+    GRAPESHOT_CHECK(call.has(3), kInvalidArgument, "neither scales nor sizes are given");
+    const std::string_view policy = node.s("keep_aspect_ratio_policy", "stretch");
+    resized = by_sizes(x, axes, constant_ints(call, 3), policy);
   }
-  GRAPESHOT_CHECK(call.has(3), kInvalidArgument, "neither scales nor sizes are given");
-  const std::string_view policy = node.s("keep_aspect_ratio_policy", "stretch");
-  return resize_axes(call, by_sizes(x, axes, constant_ints(call, 3), policy), rule);
+  if (rule.crops()) {
+    const std::vector<double> roi = constant_numbers(call, 1);
+    GRAPESHOT_CHECK(roi.size() == 2 * resized.size(), kInvalidArgument, "roi has ", roi.size(),
+                    " values for ", resized.size(), " axes");
+    for (size_t k = 0; k < resized.size(); ++k) {
+      resized[k].start = static_cast<float>(roi[k]);
+      resized[k].end = static_cast<float>(roi[k + resized.size()]);
+    }
+  }
+  return resize_axes(call, resized, rule);
 }
 
 // Opset 7 has the scales as an attribute, 9 as an input.

@@ -53,6 +53,16 @@ c10::List<std::optional<at::Tensor>> optional_list(const std::vector<at::Tensor>
   return out;
 }
 
+std::string_view torch_reduction(std::string_view reduction) {
+  const std::string_view name = reduction == "add"   ? "sum"
+                                : reduction == "mul" ? "prod"
+                                : reduction == "max" ? "amax"
+                                : reduction == "min" ? "amin"
+                                                     : "";
+  GRAPESHOT_CHECK(!name.empty(), kUnsupported, "reduction is '", reduction, "'");
+  return name;
+}
+
 Values gather_nd(const Call& call) {
   const Batch batch(call);
   const at::Tensor &data = batch.in[0], &index = batch.in[1];
@@ -78,8 +88,6 @@ Values scatter_nd(const Call& call) {
   const Batch batch(call);
   const at::Tensor &data = batch.in[0], &index = batch.in[1], &updates = batch.in[2];
   const std::string_view reduction = call.node.s("reduction", "none");
-  GRAPESHOT_CHECK(reduction == "none" || reduction == "add", kUnsupported, "reduction is '",
-                  reduction, "'");
   GRAPESHOT_CHECK(index.dim() >= 2, kInvalidArgument, "the indices have no axis");
   const int64_t b = data.size(0), k = index.size(-1);
   GRAPESHOT_CHECK(k + 1 <= data.dim(), kInvalidArgument, "an index has ", k, " entries for ",
@@ -88,9 +96,19 @@ Values scatter_nd(const Call& call) {
   std::vector<int64_t> sizes = {b, m};
   const auto rest = data.sizes().slice(static_cast<size_t>(k + 1));
   sizes.insert(sizes.end(), rest.begin(), rest.end());
-  const auto where = optional_list(places(data, index.reshape({b, m, k})));
-  return batch.result(
-      at::index_put(data, where, updates.reshape(sizes), /*accumulate=*/reduction == "add"));
+  const std::vector<at::Tensor> at = places(data, index.reshape({b, m, k}));
+  if (reduction == "none") {
+    return batch.result(at::index_put(data, optional_list(at), updates.reshape(sizes)));
+  }
+  // The indexed axes as one, the rest as another.
+  at::Tensor place = at::zeros({b, m}, at.back().options());
+  for (int64_t i = 0; i < k; ++i) place = place * data.size(i + 1) + at[static_cast<size_t>(i) + 1];
+  const int64_t width = product(rest);
+  const at::Tensor flat = data.reshape({b, data.numel() / std::max<int64_t>(b * width, 1), width});
+  const at::Tensor y =
+      at::scatter_reduce(flat, 1, place.unsqueeze(2).expand({b, m, width}),
+                         updates.reshape({b, m, width}), torch_reduction(reduction));
+  return batch.result(y.reshape(data.sizes()));
 }
 
 Values gather_elements(const Call& call) {
@@ -107,13 +125,7 @@ Values scatter_elements(const Call& call) {
   const at::Tensor index = wrapped(batch.in[1], data.size(axis));
   const std::string_view reduction = call.node.s("reduction", "none");
   if (reduction == "none") return batch.result(at::scatter(data, axis, index, updates));
-  const std::string_view name = reduction == "add"   ? "sum"
-                                : reduction == "mul" ? "prod"
-                                : reduction == "max" ? "amax"
-                                : reduction == "min" ? "amin"
-                                                     : "";
-  GRAPESHOT_CHECK(!name.empty(), kUnsupported, "reduction is '", reduction, "'");
-  return batch.result(at::scatter_reduce(data, axis, index, updates, name));
+  return batch.result(at::scatter_reduce(data, axis, index, updates, torch_reduction(reduction)));
 }
 
 constexpr Operator kTable[] = {
@@ -122,7 +134,8 @@ constexpr Operator kTable[] = {
     {"GatherND", 11, 2, kEveryInput, "Slices by index vectors.", gather_nd},
     {"ScatterElements", 11, 3, kEveryInput, "Values written along an axis by an index each.",
      scatter_elements},
-    {"ScatterND", 11, 3, kEveryInput, "Slices written, or added, by index vectors.", scatter_nd},
+    {"ScatterND", 11, 3, kEveryInput,
+     "Slices written by index vectors, or joined with what is there.", scatter_nd},
 };
 
 }  // namespace

@@ -75,10 +75,17 @@ Values cast(const Call& call) {
       return {cast_to(call, call.in[0], at::kChar)};
     case 5:
       return {cast_to(call, call.in[0], at::kShort)};
+    case 4:  // uint16, as the next wider type that torch computes with
     case 6:
       return {cast_to(call, call.in[0], at::kInt)};
     case 7:
+    case 12:  // uint32
+    case 13:  // uint64
       return {cast_to(call, call.in[0], at::kLong)};
+    case 10:
+      return {cast_to(call, call.in[0], at::kHalf)};
+    case 16:
+      return {cast_to(call, call.in[0], at::kBFloat16)};
     case 9:
       return {cast_to(call, call.in[0], at::kBool)};
     case 11:
@@ -90,6 +97,10 @@ Values cast(const Call& call) {
 
 Values cast_like(const Call& call) {
   return {Value{call.in[0].t.to(call.in[1].t.scalar_type()), call.in[0].rows}};
+}
+
+Values branch(const Call&) {
+  throw Error(ErrorCode::kInternal, "a branch was not resolved");
 }
 
 Values dropout(const Call& call) {
@@ -216,6 +227,8 @@ Values transpose(const Call& call) {
   }
   GRAPESHOT_CHECK(static_cast<int64_t>(perm.size()) == x.rank(), kInvalidArgument, "perm has ",
                   perm.size(), " entries, the input ", x.rank(), " axes");
+  GRAPESHOT_CHECK(std::ranges::none_of(perm, [](int64_t axis) { return axis < 0; }),
+                  kInvalidArgument, "perm has a negative entry");
   if (x.rows) {
     for (int64_t& axis : perm) axis = normal_axis(axis, x.rank()) + 1;
     perm.insert(perm.begin(), 0);
@@ -224,7 +237,7 @@ Values transpose(const Call& call) {
 }
 
 constexpr Operator kTable[] = {
-    {"Cast", 6, 1, kEveryInput, "Another element type: float, double, integers, bool.", cast},
+    {"Cast", 6, 1, kEveryInput, "Another element type: floating point, integers, bool.", cast},
     {"CastLike", 15, 2, kEveryInput, "The element type of another tensor.", cast_like},
     {"Constant", 1, 0, kEveryInput, "A number or a tensor.", constant},
     {"ConstantOfShape", 9, 1, kNoInput, "One value in a given shape.", constant_of_shape},
@@ -232,6 +245,7 @@ constexpr Operator kTable[] = {
      "Passes its input on, as at inference; the mask is not computed.", dropout},
     {"Expand", 8, 2, kFirstInput, "Repeated along axes of size 1.", expand},
     {"Flatten", 1, 1, kFirstInput, "Two axes: the product before `axis` and the rest.", flatten},
+    {"If", 1, 1, kEveryInput, "The branch that a condition takes which no row changes.", branch},
     {"Range", 11, 3, kNoInput, "Numbers from start to limit.", range},
     {"Reshape", 5, 2, kFirstInput, "The same values in another shape.", reshape},
     {"Shape", 1, 1, kFirstInput, "The sizes of a tensor.", shape},

@@ -21,7 +21,7 @@ using protozero::pbf_reader;
 // Field numbers of onnx.proto, https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 namespace tensor_field {
 constexpr uint32_t kDims = 1, kType = 2, kFloat = 4, kInt32 = 5, kInt64 = 7, kName = 8, kRaw = 9,
-                   kDouble = 10, kExternal = 13, kLocation = 14;
+                   kDouble = 10, kUint64 = 11, kExternal = 13, kLocation = 14;
 }
 namespace entry_field {
 constexpr uint32_t kKey = 1, kValue = 2;
@@ -34,9 +34,10 @@ struct ElementType {
 };
 
 constexpr ElementType kElementTypes[] = {
-    {1, at::kFloat, "float"}, {2, at::kByte, "uint8"},     {3, at::kChar, "int8"},
-    {5, at::kShort, "int16"}, {6, at::kInt, "int32"},      {7, at::kLong, "int64"},
-    {9, at::kBool, "bool"},   {11, at::kDouble, "double"},
+    {1, at::kFloat, "float"},    {2, at::kByte, "uint8"},     {3, at::kChar, "int8"},
+    {5, at::kShort, "int16"},    {6, at::kInt, "int32"},      {7, at::kLong, "int64"},
+    {9, at::kBool, "bool"},      {10, at::kHalf, "float16"},  {11, at::kDouble, "double"},
+    {12, at::kUInt32, "uint32"}, {13, at::kUInt64, "uint64"}, {16, at::kBFloat16, "bfloat16"},
 };
 
 const ElementType* element_type(int32_t code) {
@@ -67,6 +68,7 @@ struct TensorFields {
   std::vector<double> doubles;
   std::vector<int32_t> ints;
   std::vector<int64_t> longs;
+  std::vector<uint64_t> unsigned_longs;
   protozero::data_view raw;
   bool has_raw = false;
   std::vector<std::pair<std::string, std::string>> external;
@@ -108,6 +110,11 @@ TensorFields read_fields(pbf_reader reader) {
         break;
       case kDouble:
         append_double(reader, t.doubles);
+        break;
+      case kUint64:
+        append(
+            reader, t.unsigned_longs, [&] { return reader.get_packed_uint64(); },
+            [&] { return reader.get_uint64(); });
         break;
       case kName:
         t.name = text(reader);
@@ -208,7 +215,10 @@ at::Tensor make_tensor(const TensorFields& t, const std::string& path, const std
     GRAPESHOT_CHECK(static_cast<uint64_t>(count) == values.size(), kParse, what, " has ",
                     values.size(), " values, its shape asks for ", count);
     auto* data = const_cast<void*>(static_cast<const void*>(values.data()));
-    return at::from_blob(data, t.dims, at::TensorOptions(stored)).to(type->type, false, true);
+    const at::Tensor view = at::from_blob(data, t.dims, at::TensorOptions(stored));
+    // The bits of a 16-bit number are no number to convert.
+    const bool bits = at::isReducedFloatingType(type->type);
+    return bits ? view.clone() : view.to(type->type, false, true);
   };
   if (t.has_raw) {
     GRAPESHOT_CHECK(t.raw.size() % size == 0 && t.raw.size() / size == static_cast<uint64_t>(count),
@@ -225,13 +235,21 @@ at::Tensor make_tensor(const TensorFields& t, const std::string& path, const std
       return copy(t.doubles, at::kDouble);
     case at::kLong:
       return copy(t.longs, at::kLong);
+    case at::kUInt32:
+    case at::kUInt64:
+      return copy(t.unsigned_longs, at::kUInt64);
+    case at::kHalf:
+    case at::kBFloat16:  // kept as the bits of 16-bit integers
+      return copy(t.ints, at::kInt).to(at::kShort).view(type->type);
     default:
       return copy(t.ints, at::kInt);
   }
 }
 
-// A bool byte other than 0 and 1 is undefined behaviour in C++.
+// What torch computes with. A bool byte other than 0 and 1 is undefined behaviour in C++, and it
+// hardly knows unsigned integers.
 at::Tensor normalised(at::Tensor t) {
+  if (t.scalar_type() == at::kUInt32 || t.scalar_type() == at::kUInt64) return t.to(at::kLong);
   if (t.scalar_type() != at::kBool || t.numel() == 0) return t;
   return at::from_blob(t.data_ptr(), t.sizes(), at::TensorOptions(at::kByte)).ne(0);
 }

@@ -6,11 +6,11 @@
 // goes wrong inside of LibTorch shows only where it reaches our code or malloc.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() {
-  // Lines of a finding, where llvm-symbolizer is not installed.
-  return "allow_addr2line=1";
+  // Lines of a finding; binutils come with g++, llvm-symbolizer would be another package.
+  return "symbolize=1:external_symbolizer_path=/usr/bin/addr2line";
 }
 
 extern "C" const char* __ubsan_default_options();
 extern "C" const char* __ubsan_default_options() {
-  return "print_stacktrace=1:allow_addr2line=1";
+  return "print_stacktrace=1";
 }

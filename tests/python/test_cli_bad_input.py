@@ -48,8 +48,8 @@ def write_models(folder):
         "junk.gz": b"\x1f\x8b" + junk,
         "unsupported.onnx": model(
             [
-                node("Erf", ["x"], ["a"], name="first"),
-                node("Sinh", ["a"], ["b"], name="second"),
+                node("Bernoulli", ["x"], ["a"], name="first"),
+                node("RandomNormalLike", ["a"], ["b"], name="second"),
                 node("Relu", ["b"], ["c"]),
                 node("Foo", ["c"], ["y"], name="third", domain="my.ops"),
             ]
@@ -59,10 +59,9 @@ def write_models(folder):
             [node("Add", ["x", "y"], ["a"], name="sum"), node("Relu", ["a"], ["y"], name="r")]
         ),
         "misfit.onnx": model([node("MatMul", ["x", "w"], ["y"], name="mm")], constants=[weights]),
-        "two-inputs.onnx": model([node("Add", ["x", "z"], ["y"])], inputs=("x", "z")),
         "integers.onnx": model([relu], element=onnx.TensorProto.INT64),
         "huge.onnx": model([relu], shape=(1 << 20, 1 << 20, 1 << 20)),
-        "newline.onnx": model([node("Erf", ["x"], ["y"], name="two\nlines")]),
+        "newline.onnx": model([node("Bernoulli", ["x"], ["y"], name="two\nlines")]),
         "missing-input.onnx": model([node("Add", ["x"], ["y"], name="sum")]),
     }
     for name, data in files.items():
@@ -146,17 +145,17 @@ MODELS = {
     "text.onnx": "not an ONNX model, or cut off or damaged (unknown pbf field type exception)",
     "cut.onnx.gz": "damaged gzip: the file ends before its data does",
     "junk.gz": "damaged gzip (unknown compression method)",
-    "unsupported.onnx": "3 operators are not supported at opset 13: Erf (node 'first'), Sinh (node "
-    "'second'), my.ops.Foo (node 'third'); `grapeshot list operators` shows what is",
+    "unsupported.onnx": "3 operators are not supported at opset 13: Bernoulli (node 'first'), "
+    "RandomNormalLike (node 'second'), my.ops.Foo (node 'third'); `grapeshot list operators` shows "
+    "what is",
     "dangling.onnx": "node 'sum' reads 'q', which nothing writes",
     "cycle.onnx": "node 'r' depends on its own output",
     "misfit.onnx": "node 'mm' (MatMul, opset 13): mat1 and mat2 shapes cannot be multiplied "
     "(2x4 and 5x4)",
-    "two-inputs.onnx": "the model has 2 inputs and 1 outputs; one of each can be tested",
     "integers.onnx": "input 'x' is not float32",
     "huge.onnx": "input 'x' has more than 268435456 values",
-    "newline.onnx": "1 operator is not supported at opset 13: Erf (node 'two\\x0alines'); "
-    "`grapeshot list operators` shows what is",
+    "newline.onnx": "1 operator is not supported at opset 13: Bernoulli (node "
+    "'two\\x0alines'); `grapeshot list operators` shows what is",
     "missing-input.onnx": "node 'sum' (Add) has 1 inputs, it needs 2",
     "folder": "is a folder, not a file",
 }

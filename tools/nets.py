@@ -67,6 +67,17 @@ def read_bytes(path):
     return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
 
 
+def session(model, fused=True):
+    """ONNX Runtime with one thread."""
+    options = onnxruntime.SessionOptions()
+    if not fused:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
 class Reference:
     """ONNX Runtime with one thread, one row at a time.
 
@@ -79,14 +90,7 @@ class Reference:
         shape: of the only input, where the model leaves it open.
         fused: ONNX Runtime may join operators (1.32 computes MatMul(Transpose(x), vector) wrongly).
         """
-        options = onnxruntime.SessionOptions()
-        if not fused:
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 4
-        self.session = onnxruntime.InferenceSession(
-            model, options, providers=["CPUExecutionProvider"]
-        )
+        self.session = session(model, fused)
         given = self.session.get_inputs()
         self.names = [port.name for port in given]
         self.shapes = [
@@ -101,13 +105,17 @@ class Reference:
         return np.stack([self.row(row) for row in x])
 
     def row(self, row):
+        return np.concatenate([np.reshape(y, -1) for y in self.session.run(None, self.feed(row))])
+
+    def feed(self, row):
+        """The inputs of one row by their names."""
         flat, feed, begin = row.astype(np.float32).reshape(-1), {}, 0
         for name, shape in zip(self.names, self.shapes, strict=True):
             end = begin + math.prod(shape)
             feed[name] = flat[begin:end].reshape(shape)
             begin = end
         assert begin == flat.size, f"{flat.size} numbers for {begin} inputs"
-        return np.concatenate([np.reshape(y, -1) for y in self.session.run(None, feed)])
+        return feed
 
 
 def worst(y, expected):

@@ -1,224 +1,147 @@
 """Compares grapeshot with ONNX Runtime on every model below the folders given.
 
-usage: parity.py [FOLDER...] [--rows N] [--json FILE]
+usage: parity.py [FOLDER...] [--rows N] [--no-timing] [--json FILE]
 
-For each distinct .onnx or .onnx.gz: rows are drawn in the boxes of its specifications (from the
-instances.csv beside it) and run as one batch; ONNX Runtime runs them one by one with one thread.
+The default are the examples and the benchmarks in ../shared/vnncomp. Identical files are one model.
+Rows are drawn in the boxes of the model's specifications (from the instances.csv beside it), in
+[0, 1] where there are none, and run as one batch; ONNX Runtime runs them one by one, one thread.
   batch      the model runs a batch as one, not row by row
   outputs    |y - y_ort| <= 1e-4 (1 + |y_ort|); shown is the largest share of what is allowed
   lowered    the same between the lowered graph and the graph as read
+  steps, amplified
+             rows left out of these, because float64 shows that rounding decides a step function,
+             or that ONNX Runtime's own float32 error is as large (exact.py says how); beside the
+             latter, the largest ratio of our error to ONNX Runtime's
   gradient   of one output against central differences in float64 along random directions, on rows
-             without a kink within the step; "surrogate" where a step function makes it one on purpose
-A step function (Sign, Round, Floor) may turn a rounding difference into another output. Such a row
-is excused, and counted, only when float64 shows that an argument lies within rounding of the step.
-Exit status 1 when anything fails.
+             without a kink within the step (their number); "surrogate" where a step function makes
+             it one on purpose, "none" where no path of the graph carries a gradient
+  1 row, 64 rows
+             milliseconds of ours / ONNX Runtime's for one row; and ours / 64 single rows / a
+             batch of 64 where the model accepts one. Timed after all else, one model at a time
+Exit status 1 when anything fails; times never fail.
 """
 
 import argparse
 import concurrent.futures
-import csv
 import dataclasses
-import hashlib
 import json
 import os
 import pathlib
-import re
 import sys
 import tempfile
+import time
 
+import boxes
+import exact
 import nets
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
-
-FAMILIES = (
-    "traffic_signs_recognition",
-    "acasxu",
-    "mnist_fc",
-    "mnistfc",
-    "safenlp",
-    "oval21",
-    "sri_resnet_a",
-    "sri_resnet_b",
-)
-STEPS = {"Sign", "Round", "Floor"}
-SPECS = 4  # from which a model's rows are drawn, at most
-BOUND = re.compile(r"\(\s*([<>])=\s+X_(\d+)\s+([-+.\deE]+)\s*\)")
-DIRECTIONS = 2
-STEP = 1e-4  # of the box's widths, for differences
-SLOPES_AGREE = 1e-3  # of a typical directional derivative: what no kink means
-GRADIENT_AGREES = 3e-3
+import slopes
+import speed
+from onnx import TensorProto, helper
 
 
 @dataclasses.dataclass
 class Result:
     model: str
+    copies: list = dataclasses.field(default_factory=list)  # other files with the same bytes
     inputs: int = 0
     outputs: int = 0
     rows: int = 0
-    batch: str = ""  # why not, empty when it runs as one
+    loads: bool = False
+    fallback: str = ""  # why the model does not run as one batch
     difference: float = 0.0  # to ONNX Runtime; at most 1 is fine
     lowering: float = 0.0  # between lowered and as read
-    excused: list = dataclasses.field(default_factory=list)
-    gradient: float | None = None  # worst difference, at most 1 is fine; None for a surrogate
+    excuses: exact.Excuses = dataclasses.field(default_factory=exact.Excuses)
+    gradient: str = ""  # compared, surrogate, none
+    slope: float = 0.0  # worst difference of a compared gradient, at most 1 is fine
     usable: int = 0  # rows without a kink
     failures: list = dataclasses.field(default_factory=list)
+    milliseconds: dict = dataclasses.field(default_factory=dict)
+
+    def name(self):
+        """Family and model, as the table shows them."""
+        path = pathlib.Path(self.model)
+        folder = boxes.benchmark(path) or path.parent
+        return f"{folder.name}/{path.name.removesuffix('.gz').removesuffix('.onnx')}"
 
 
-def shared_folders():
-    """The families of the shared benchmark, where it is there."""
-    folder = nets.ROOT.parent / "shared" / "vnncomp"
-    if not folder.is_dir():
-        return []
-    named = re.compile(rf"\d{{4}}_({'|'.join(FAMILIES)})(_\d{{4}})?")
-    return sorted(f for f in folder.iterdir() if named.fullmatch(f.name))
+# --- one model ---------------------------------------------------------------------------------------
 
 
-def find_models(folders):
-    """The first path of every distinct model below the folders."""
-    seen = {}
-    for folder in map(pathlib.Path, folders):
-        found = [folder] if folder.is_file() else sorted(folder.rglob("*.onnx*"))
-        for path in found:
-            if path.name.endswith((".onnx", ".onnx.gz")):
-                seen.setdefault(hashlib.sha256(nets.read_bytes(path)).digest(), path)
-    return list(seen.values())
+def check(copies, n=16):
+    """Everything but times about one model, given the paths of its files."""
+    result = Result(str(copies[0]), [str(path) for path in copies[1:]])
+    try:
+        compare(result, copies, n)
+    except nets.Refused as e:
+        result.failures.append(f"refused: {e}")
+    except Exception as e:
+        result.failures.append(f"{type(e).__name__}: {e}")
+    return result
 
 
-def plain(path):
-    """The path as an instances.csv may name it, without .gz."""
-    return str(path).removesuffix(".gz")
-
-
-def specifications(model):
-    """Paths of the model's specifications, by the instances.csv in a folder above it."""
-    folder = next((f for f in model.parents if (f / "instances.csv").exists()), None)
-    if folder is None:
-        return []
-    rows = list(csv.reader((folder / "instances.csv").read_text().splitlines()))
-    names = dict.fromkeys(row[1] for row in rows if plain(folder / row[0]) == plain(model))
-    specs = [folder / name for name in names]
-    return [s if s.exists() else s.with_name(s.name + ".gz") for s in specs]
-
-
-def first_box(spec, count):
-    """lo and hi of the specification's first box: the first bounds on each input."""
-    bounds = {}
-    for side, index, value in BOUND.findall(nets.read_bytes(spec).decode()):
-        bounds.setdefault((side, int(index)), float(value))
-    return tuple(np.array([bounds[side, i] for i in range(count)]) for side in "><")
-
-
-def draw_rows(model, count, n):
-    """(rows in boxes of the model's specifications, whole-number rows in them, the boxes' widths)."""
-    draw = np.random.default_rng(5)
-    specs = specifications(model)
-    if specs:
-        chosen = {i * len(specs) // SPECS for i in range(SPECS)}
-        boxes = [first_box(specs[i], count) for i in sorted(chosen)]
+def compare(result, copies, n):
+    path = copies[0]
+    data = nets.read_bytes(path)
+    model = onnx.load_from_string(data)
+    reference = nets.Reference(data)
+    result.inputs = int(np.prod(reference.shape))
+    drawn, whole, widths = boxes.draw_rows(copies, result.inputs, n)
+    x = np.concatenate([drawn, whole])
+    expected = reference(x)
+    result.rows, result.outputs = expected.shape
+    # The output that varies most has the gradient that matters.
+    output = int(np.argmax(expected[: len(drawn)].std(0)))
+    batch = nets.run(path, x, output=output)
+    result.loads = True
+    result.fallback = batch.report.get("fallback", "")
+    if result.fallback:
+        result.failures.append("row by row")
+    cut = without_softmax(model)
+    if cut:
+        # A saturated softmax hides what differs before it.
+        with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
+            file.write(cut.SerializeToString())
+            file.flush()
+            y = nets.run(file.name, x).y
+            logits = nets.Reference(cut.SerializeToString())
+            compare_outputs(result, file.name, cut, logits, x, y, logits(x), len(drawn))
+        kept = kept_rows(result)
+        result.difference = max(result.difference, nets.worst(batch.y[kept], expected[kept]))
     else:
-        boxes = [(np.zeros(count), np.ones(count))]
-    drawn, whole = [], []
-    for i in range(n):
-        lo, hi = boxes[i % len(boxes)]
-        drawn.append(lo + (hi - lo) * draw.random(count))
-        low, high = np.ceil(lo), np.floor(hi)
-        if specs and (low <= high).all() and (low < high).any():
-            whole.append(draw.integers(low.astype(np.int64), high.astype(np.int64) + 1))
-    widths = np.mean([hi - lo for lo, hi in boxes], axis=0)
-    return (
-        np.array(drawn, np.float32).reshape(n, count),
-        np.array(whole, np.float32).reshape(len(whole), count),
-        widths,
+        compare_outputs(result, path, model, reference, x, batch.y, expected, len(drawn))
+    if result.difference > 1:
+        reason = result.excuses.unproven
+        result.failures.append(f"outputs (no float64: {reason})" if reason else "outputs")
+    result.gradient, result.slope, result.usable, failures = slopes.check_gradient(
+        path, model, reference, drawn, batch.gradient[: len(drawn)], output, widths
     )
+    result.failures += failures
 
 
-# --- step functions ----------------------------------------------------------------------------------
+def kept_rows(result):
+    left_out = {*result.excuses.steps, *result.excuses.amplified}
+    return [i for i in range(result.rows) if i not in left_out]
 
 
-class Exact:
-    """The model in float64 by the onnx package's evaluator, with the arguments of its steps."""
-
-    def __init__(self, model):
-        graph = model.graph
-        for tensor in graph.initializer:
-            if tensor.data_type == TensorProto.FLOAT:
-                values = numpy_helper.to_array(tensor).astype(np.float64)
-                tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
-        for node in graph.node:
-            for a in node.attribute:
-                if a.type == onnx.AttributeProto.TENSOR and a.t.data_type == TensorProto.FLOAT:
-                    a.t.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(a.t).astype(float)))
-        self.steps = [n.input[0] for n in graph.node if n.op_type in STEPS]
-        for port in [*graph.input, *graph.output]:
-            port.type.tensor_type.elem_type = TensorProto.DOUBLE
-        for name in self.steps:
-            graph.output.append(helper.make_tensor_value_info(name, TensorProto.DOUBLE, None))
-        weights = {t.name for t in graph.initializer}
-        self.name = next(i.name for i in graph.input if i.name not in weights)
-        self.kinds = [n.op_type for n in graph.node if n.op_type in STEPS]
-        self.evaluator = ReferenceEvaluator(model)
-
-    def __call__(self, x, shape):
-        """(outputs, the smallest distance of an argument to a step, in units of its rounding)."""
-        y, *arguments = self.evaluator.run(None, {self.name: x.astype(np.float64).reshape(shape)})
-        nearest = np.inf
-        for kind, z in zip(self.kinds, arguments, strict=True):
-            gap = {"Sign": z, "Floor": z - np.round(z), "Round": z - np.floor(z) - 0.5}[kind]
-            rounding = 1e-6 * (1 + np.abs(z).max(initial=0))
-            nearest = min(nearest, np.abs(gap).min(initial=np.inf) / rounding)
-        return y.reshape(-1), nearest
-
-
-def excused_rows(path, graph, reference, x, y, expected):
-    """Rows that differ, of which float64 says that a step's argument lies within rounding of it."""
-    wrong = [i for i in range(len(x)) if nets.worst(y[i], expected[i]) > 1]
-    if not wrong or not STEPS & {n.op_type for n in graph.graph.node}:
-        return []
-    exact = Exact(graph)
-    ours = nets.run(path, x[wrong], "--float64").y
-    excused = []
-    for i, mine in zip(wrong, ours, strict=True):
-        theirs, nearest = exact(x[i], reference.shape)
-        if nets.worst(mine, theirs) <= 1 and nearest <= 1:
-            excused.append(i)
-    return excused
-
-
-# --- gradients ---------------------------------------------------------------------------------------
-
-
-def check_gradient(result, path, x, gradient, output, widths):
-    """Fills in the worst difference and the number of rows without a kink."""
-    draw = np.random.default_rng(6)
-    scale = np.where(widths > 0, widths, 1e-3) * STEP
-    n, points = len(x), [x.astype(np.float64)]
-    directions = [draw.standard_normal(x.shape) * scale for _ in range(DIRECTIONS)]
-    sizes = (1.0, -1.0, 0.25, -0.25)
-    for d in directions:
-        points += [points[0] + s * d for s in sizes]
-    values = nets.run(path, np.concatenate(points), "--float64").y[:, output].reshape(-1, n)
-    smooth, worst = np.ones(n, bool), np.zeros(n)
-    for k, d in enumerate(directions):
-        at = values[1 + 4 * k : 5 + 4 * k]
-        slopes = [(v - values[0]) / s for v, s in zip(at, sizes, strict=True)]
-        typical = np.linalg.norm(gradient * d, axis=1) + 1e-300
-        smooth &= np.ptp(slopes, axis=0) <= SLOPES_AGREE * typical
-        central = (at[2] - at[3]) / 0.5
-        predicted = (gradient.astype(np.float64) * d).sum(1)
-        worst = np.maximum(worst, np.abs(predicted - central) / (GRADIENT_AGREES * typical))
-    result.usable = int(smooth.sum())
-    result.gradient = float(worst[smooth].max(initial=0))
-    if result.gradient > 1:
-        result.failures.append("gradient")
-    if result.usable < max(1, n // 4):
-        result.failures.append(f"only {result.usable} rows without a kink")
+def compare_outputs(result, path, model, reference, x, y, expected, drawn):
+    """y with ONNX Runtime's and the graph as read; from row `drawn` on, x is whole numbers."""
+    as_read = nets.run(path, x, "--unlowered").y
+    result.excuses = exact.excuse(path, model, reference, x, [y, as_read], expected)
+    if any(i >= drawn for i in result.excuses.steps):
+        result.failures.append("a whole-number row differs")
+    kept = kept_rows(result)
+    result.difference = nets.worst(y[kept], expected[kept])
+    same = [i for i in kept if nets.worst(as_read[i], expected[i]) <= 1]
+    result.lowering = nets.worst(y[same], as_read[same])
+    if result.lowering > 1 or len(same) < len(kept):
+        result.failures.append("lowering")
 
 
 def without_softmax(model):
     """The model up to its final softmax, or None when it does not end in one."""
-    last = next(n for n in model.graph.node if n.output[0] == model.graph.output[0].name)
+    last = next(n for n in model.graph.node if model.graph.output[0].name in n.output)
     if last.op_type != "Softmax":
         return None
     cut = onnx.ModelProto()
@@ -230,127 +153,154 @@ def without_softmax(model):
     return cut
 
 
-# --- one model ---------------------------------------------------------------------------------------
-
-
-def check(path, n):
-    """Everything about one model."""
-    path = pathlib.Path(path)
-    result = Result(str(path))
-    try:
-        compare(result, path, n)
-    except nets.Refused as e:
-        result.failures.append(f"refused: {e}")
-    except Exception as e:
-        result.failures.append(f"{type(e).__name__}: {e}")
-    return result
-
-
-def compare(result, path, n):
-    data = nets.read_bytes(path)
-    model = onnx.load_from_string(data)
-    reference = nets.Reference(data)
-    result.inputs = int(np.prod(reference.shape))
-    drawn, whole, widths = draw_rows(path, result.inputs, n)
-    x = np.concatenate([drawn, whole])
-    expected = reference(x)
-    result.rows, result.outputs = expected.shape
-    # The output that varies most has the gradient that matters.
-    output = int(np.argmax(expected[: len(drawn)].std(0)))
-    batch = nets.run(path, x, output=output)
-    result.batch = batch.report.get("fallback", "")
-    if result.batch:
-        result.failures.append("row by row")
-    cut = without_softmax(model)
-    if cut:
-        # A saturated softmax hides what differs before it.
-        with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
-            file.write(cut.SerializeToString())
-            file.flush()
-            y = nets.run(file.name, x).y
-            logits = nets.Reference(cut.SerializeToString())
-            compare_outputs(result, file.name, cut, logits, x, y, logits(x), len(drawn))
-        kept = [i for i in range(len(x)) if i not in result.excused]
-        result.difference = max(result.difference, nets.worst(batch.y[kept], expected[kept]))
-    else:
-        compare_outputs(result, path, model, reference, x, batch.y, expected, len(drawn))
-    if result.difference > 1:
-        result.failures.append("outputs")
-    if not STEPS & {node.op_type for node in model.graph.node}:
-        check_gradient(result, path, drawn, batch.gradient[: len(drawn)], output, widths)
-
-
-def compare_outputs(result, path, model, reference, x, y, expected, drawn):
-    """y with ONNX Runtime's and the graph as read; from row `drawn` on, x is whole numbers."""
-    result.excused = excused_rows(path, model, reference, x, y, expected)
-    if any(i >= drawn for i in result.excused):
-        result.failures.append("a whole-number row differs")
-    kept = [i for i in range(len(x)) if i not in result.excused]
-    result.difference = nets.worst(y[kept], expected[kept])
-    as_read = nets.run(path, x, "--unlowered").y
-    same = [i for i in kept if nets.worst(as_read[i], expected[i]) <= 1]
-    result.lowering = nets.worst(y[same], as_read[same])
-    if result.lowering > 1 or len(same) < len(kept):
-        result.failures.append("lowering")
-
-
 # --- all models --------------------------------------------------------------------------------------
+
+
+def default_folders():
+    shared = nets.ROOT.parent / "shared" / "vnncomp"
+    return [nets.ROOT / "examples", *([shared] if shared.is_dir() else [])]
 
 
 def check_all(models, n=16):
     """Results in the models' order; as many at a time as there are processors."""
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        yield from pool.map(lambda path: check(path, n), models)
+        yield from pool.map(lambda copies: check(copies, n), models)
+
+
+class Progress:
+    """How far a long loop is, on stderr: on a terminal one line that changes, else one in 10 s."""
+
+    def __init__(self, what, total):
+        self.what, self.total, self.done = what, total, 0
+        self.start, self.next = time.monotonic(), 2.0
+
+    def step(self, name):
+        self.done += 1
+        seconds = time.monotonic() - self.start
+        if seconds < self.next:
+            return
+        text = f"{self.what}: {self.done} of {self.total}, {seconds:.0f} s, {name}"
+        if sys.stderr.isatty():
+            end = "" if self.done < self.total else "\n"
+            print(f"\r\033[K{text:.100}", end=end, file=sys.stderr, flush=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+            self.next = seconds + 10
+
+
+def short(value):
+    """Three digits, no exponent: a time or a share of what is allowed."""
+    if not value or value < 0.0005:
+        return "0"
+    return f"{value:.3f}" if value < 1 else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def line(result):
-    name = pathlib.Path(result.model)
-    family = next((f for f in name.parents if (f / "instances.csv").exists()), name.parent).name
-    gradient = (
-        "surrogate" if result.gradient is None else f"{result.gradient:.2g} ({result.usable})"
-    )
-    cells = (
-        f"{family}/{name.name.removesuffix('.gz').removesuffix('.onnx')}"[-56:],
+    """The table's row."""
+    steps, amplified = len(result.excuses.steps), len(result.excuses.amplified)
+    gradient = f"{short(result.slope)} ({result.usable})"
+    gradient = gradient if result.gradient == "compared" else result.gradient
+    ms = result.milliseconds
+    one = f"{short(ms['rows_1'])} / {short(ms['row'])}" if ms else ""
+    batch = short(ms["batch"]) if "batch" in ms else "-"
+    many = f"{short(ms['rows_64'])} / {short(ms['singles'])} / {batch}" if ms else ""
+    return ROW.format(
+        result.name()[-66:],
         f"{result.inputs}>{result.outputs}",
-        "no" if result.batch else "yes",
-        f"{result.difference:.2g}" + (f" -{len(result.excused)}" if result.excused else ""),
-        f"{result.lowering:.2g}",
+        "yes" if result.loads else "no",
+        "" if not result.loads else "rows" if result.fallback else "yes",
+        short(result.difference),
+        short(result.lowering),
+        steps or "-",
+        f"{amplified} {result.excuses.ratio:.1f}x" if amplified else "-",
         gradient,
+        one,
+        many,
         "; ".join(result.failures) or "ok",
     )
-    return "{:<56}  {:>10}  {:>5}  {:>8}  {:>8}  {:>12}  {}".format(*cells)
 
 
-HEAD = "{:<56}  {:>10}  {:>5}  {:>8}  {:>8}  {:>12}  {}".format(
-    "model", "shape", "batch", "outputs", "lowered", "gradient", "verdict"
+ROW = "{:66} {:>11} {:>5} {:>5} {:>7} {:>7} {:>5} {:>9} {:>10} {:>15} {:>24}  {}"
+HEAD = ROW.format(
+    *("model", "shape", "loads", "batch", "outputs", "lowered", "steps", "amplified", "gradient"),
+    *("1 row, ms", "64 rows, ms", "verdict"),
 )
+
+
+def summary(results):
+    """What the table says, in a few lines."""
+    files = sum(1 + len(r.copies) for r in results)
+    good = sum(not r.failures for r in results)
+    loads = sum(r.loads for r in results)
+    batches = sum(r.loads and not r.fallback for r in results)
+    kinds = [r.gradient for r in results]
+    steps = sum(len(r.excuses.steps) for r in results)
+    amplified = sum(len(r.excuses.amplified) for r in results)
+    worst = max(results, key=lambda r: r.excuses.ratio)
+    ratio = (
+        f"; our error there is at most {worst.excuses.ratio:.2f} of ONNX Runtime's, where"
+        f" {exact.FACTOR:g} are allowed ({worst.name()})"
+    )
+    lines = [
+        f"{files} files, {len(results)} distinct: {loads} load, {batches} run as one batch,"
+        f" {good} of {len(results)} models agree",
+        f"gradients: {kinds.count('compared')} compared, {kinds.count('surrogate')} surrogate,"
+        f" {kinds.count('none')} none",
+        f"rows excused: {steps} at a step, {amplified} amplified" + (ratio if amplified else ""),
+        "outputs, lowered, gradient: the largest difference, where 1 is the most allowed",
+    ]
+    times = [(r.name(), r.milliseconds) for r in results if r.milliseconds]
+    return lines + (speed.summary(times) if times else [])
+
+
+def count_files(folder, models):
+    """Files and distinct models below one of the folders."""
+    inside = [[p for p in copies if p.is_relative_to(folder)] for copies in models]
+    inside = [found for found in inside if found]
+    return f"{os.path.relpath(folder)}: {sum(map(len, inside))} files, {len(inside)} distinct"
 
 
 def main():
     p = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    p.add_argument(
-        "folders", nargs="*", type=pathlib.Path, help="default: examples/ and shared ones"
-    )
+    p.add_argument("folders", nargs="*", type=pathlib.Path, help="default: all that there is")
     p.add_argument("--rows", type=int, default=16)
-    p.add_argument("--json", type=pathlib.Path)
+    p.add_argument("--no-timing", action="store_true", help="parity only")
+    p.add_argument("--json", type=pathlib.Path, help="all numbers, into a file")
     a = p.parse_args()
-    models = find_models(a.folders or [nets.ROOT / "examples", *shared_folders()])
+    folders = a.folders or default_folders()
+    models = boxes.find_models(folders)
     if not models:
         sys.exit("no models there")
-    print(HEAD)
-    results = []
+    results, progress = [], Progress("parity", len(models))
+    if a.no_timing:
+        print(HEAD, flush=True)
     for result in check_all(models, a.rows):
         results.append(result)
-        print(line(result), flush=True)
-    failed = sum(bool(r.failures) for r in results)
-    excused = sum(len(r.excused) for r in results)
-    print(f"{len(results) - failed} of {len(results)} models agree; rows excused: {excused}")
-    print("outputs, lowered, gradient: the largest difference, where 1 is the most allowed")
+        progress.step(result.name())
+        if a.no_timing:
+            print(line(result), flush=True)
+    if not a.no_timing:
+        print_with_times(results)
+    for folder in folders if len(folders) > 1 else []:
+        print(count_files(folder, models))
+    print("\n".join(summary(results)))
     if a.json:
-        a.json.write_text(json.dumps([dataclasses.asdict(r) for r in results], indent=1) + "\n")
-    sys.exit(bool(failed))
+        report = {"models": [dataclasses.asdict(r) for r in results], "summary": summary(results)}
+        a.json.write_text(json.dumps(report, indent=1) + "\n")
+    sys.exit(any(r.failures for r in results))
+
+
+def print_with_times(results):
+    """The table; a model is timed when nothing else runs."""
+    progress = Progress("times", len(results))
+    print(HEAD, flush=True)
+    for result in results:
+        if result.loads:
+            result.milliseconds = speed.measure(result.model)
+        print(line(result), flush=True)
+        progress.step(result.name())
 
 
 if __name__ == "__main__":

@@ -112,11 +112,15 @@ std::vector<Example> idle_examples() {
   negation.constant("zero", at::zeros({4})).add("Sub", {"zero", "x"}, "y");
   Net widens({1, 4});  // adding zero may add an axis
   widens.constant("zero", at::zeros({2, 1, 4})).add("Add", {"x", "zero"}, "y");
+  Net padding({1, 4});
+  padding.constant("none", at::zeros({4}, at::kLong)).constant("one", at::ones({4}, at::kLong));
+  padding.add("Pad", {"x", "none"}, "p").add("Pad", {"p", "one"}, "y");
   Net two_readers({1, 4});
   two_readers.add("Identity", {"x"}, "i").add("Relu", {"i"}, "r").add("Add", {"r", "i"}, "y");
   return {{"drop-idle", idle, {"MatMul", "Relu"}},
           {"drop-idle", negation, {"Sub"}},
           {"drop-idle", widens, {"Add"}},
+          {"drop-idle", padding, {"Pad"}},
           {"drop-idle", two_readers, {"Relu", "Add"}}};
 }
 
@@ -216,10 +220,61 @@ std::vector<Example> convolution_examples() {
   return out;
 }
 
+std::vector<Example> dense_examples() {
+  Net tokens({1, 3, 6});
+  tokens.constant("w", weights({6, 4})).constant("b", weights({4}, 2));
+  tokens.add("MatMul", {"x", "w"}, "m").add("Add", {"b", "m"}, "y");
+  Net gemm({2, 6});
+  gemm.constant("w", weights({4, 6})).constant("c", weights({1, 4}, 2));
+  gemm.add("Gemm", {"x", "w", "c"}, "y",
+           {integer("transB", 1), real("alpha", 0.5f), real("beta", 2.f)});
+  Net bare({1, 6});
+  bare.constant("w", weights({6, 4})).add("Gemm", {"x", "w"}, "y");
+  Net transposed({6, 2});  // the rows of A are not those of x
+  transposed.constant("w", weights({6, 4})).add("Gemm", {"x", "w"}, "y", {integer("transA", 1)});
+  Net widens({1, 6});  // the sum has an axis more than the product
+  widens.constant("w", weights({6, 4})).constant("b", weights({1, 1, 4}));
+  widens.add("MatMul", {"x", "w"}, "m").add("Add", {"m", "b"}, "y");
+  Net own({1, 4, 4});  // both operands depend on the input
+  own.constant("b", weights({4})).add("MatMul", {"x", "x"}, "m").add("Add", {"m", "b"}, "y");
+  return {{"make-dense", tokens, {"Dense"}},         {"make-dense", gemm, {"Dense"}},
+          {"make-dense", bare, {"Dense"}},           {"make-dense", transposed, {"Gemm"}},
+          {"make-dense", widens, {"MatMul", "Add"}}, {"make-dense", own, {"MatMul", "Add"}}};
+}
+
+std::vector<Example> relu_examples() {
+  Net conv({1, 2, 4, 4});
+  conv.constant("w", weights({3, 2, 3, 3})).add("Conv", {"x", "w"}, "c").add("Relu", {"c"}, "y");
+  Net sum({1, 4});
+  sum.constant("k", weights({4})).add("Mul", {"x", "k"}, "m");
+  sum.add("Add", {"x", "m"}, "a").add("Relu", {"a"}, "y");
+  Net read_twice({1, 4});
+  read_twice.constant("k", weights({4})).add("Add", {"x", "k"}, "a");
+  read_twice.add("Relu", {"a"}, "r").add("Mul", {"r", "a"}, "y");
+  Net output({1, 4});
+  output.add("Relu", {"x"}, "y");
+  return {{"join-relu", conv, {"Conv"}},
+          {"join-relu", sum, {"Mul", "Add"}},
+          {"join-relu", read_twice, {"Add", "Relu", "Mul"}},
+          {"join-relu", output, {"Relu"}}};
+}
+
+// This pass changes the order of weights in memory.
+std::vector<Example> order_examples() {
+  Net conv({1, 2, 6, 5});
+  conv.constant("w", weights({3, 2, 3, 3})).constant("v", weights({3, 2, 2, 2}));
+  conv.add("Conv", {"x", "w"}, "c").add("ConvTranspose", {"c", "v"}, "y");
+  Net one_channel({3, 1, 4, 4});
+  one_channel.constant("w", weights({2, 1, 2, 2})).add("Conv", {"x", "w"}, "y");
+  return {{"order-channels", conv, {"Conv", "ConvTranspose"}},
+          {"order-channels", one_channel, {"Conv"}}};
+}
+
 std::vector<Example> examples() {
   std::vector<Example> all;
-  for (const auto& group : {idle_examples(), sign_examples(), unit_examples(),
-                            normalization_examples(), convolution_examples()}) {
+  for (const auto& group :
+       {idle_examples(), sign_examples(), unit_examples(), normalization_examples(),
+        convolution_examples(), dense_examples(), relu_examples(), order_examples()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;
@@ -266,7 +321,7 @@ TEST_CASE("passes: leave every operator's network equal, one by one and together
 TEST_CASE("lower: a convolution block and a fully connected block become a node each") {
   const Prepared image(cnn());
   const Network lowered = onnx::lower(image.network, image.recording);
-  CHECK(operators_of(lowered) == Names{"Conv", "Relu", "MaxPool", "Reshape", "Gemm"});
+  CHECK(operators_of(lowered) == Names{"Conv", "MaxPool", "Reshape", "Dense"});
   check_equal(image.network, lowered);
 
   Net block({1, 5});
@@ -277,7 +332,7 @@ TEST_CASE("lower: a convolution block and a fully connected block become a node 
       .add("Identity", {"r"}, "y");
   const Prepared units(block);
   const Network shorter = onnx::lower(units.network, units.recording);
-  CHECK(operators_of(shorter) == Names{"Gemm", "Relu"});
+  CHECK(operators_of(shorter) == Names{"Dense"});
   check_equal(units.network, shorter);
 }
 
@@ -288,7 +343,7 @@ TEST_CASE("lower: weights that two layers share are scaled for one and kept for 
   net.add("MatMul", {"n", "w"}, "m2").add("Mul", {"m2", "k"}, "s").add("MatMul", {"s", "w"}, "y");
   const Prepared prepared(net);
   const Network lowered = onnx::lower(prepared.network, prepared.recording);
-  CHECK(operators_of(lowered) == Names{"Gemm", "Gemm", "MatMul"});
+  CHECK(operators_of(lowered) == Names{"Dense", "Dense", "MatMul"});
   check_equal(prepared.network, lowered);
 }
 

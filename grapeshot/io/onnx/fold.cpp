@@ -136,7 +136,7 @@ class Folding {
 
   // A damaged file may ask for more than there is memory, by many steps.
   void hold(const Node& node, std::span<const Value> in, const Values& out) {
-    constexpr int64_t kMost = int64_t{1} << 28;
+    constexpr int64_t kMost = int64_t{1} << 27;
     for (const Value& v : out) {
       const auto alias_of = [&](const Value& other) {
         return other.t.defined() && v.t.is_alias_of(other.t);

@@ -111,6 +111,12 @@ at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head he
                           Surrogate surrogate) const {
   GRAPESHOT_CHECK(x.dim() == 2 && x.size(1) == inputs_, kInvalidArgument, name_,
                   ": expects rows of ", inputs_, " inputs, got ", x.sizes());
+  if (x.size(0) == 0 && !recording_.islands.empty()) {
+    // No row says what the shapes are that only rows know.
+    const bool logits = head == Head::kLogits && has_logits();
+    const std::string& from = logits ? network_.logits : network_.output;
+    return at::empty({0, product(recording_.tensors.at(from).shape)}, x.options());
+  }
   if (fallback_.empty() || x.size(0) <= 1) {
     if (records(x)) return run_batch(compiled, x, head, surrogate);
     // Without history there is nothing for autograd to do in between.

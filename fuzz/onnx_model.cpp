@@ -1,4 +1,7 @@
 // fuzz/onnx_model.cpp: small ONNX graphs, made into models and run.
+#include <algorithm>
+#include <cmath>
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
@@ -38,11 +41,34 @@ bool set_up() {
   return true;
 }
 
+// Whether a number may be a size, a scale or a repetition that takes long, but not so long that the
+// program has to refuse it.
+bool is_slow(double value) {
+  return std::abs(value) > 0x1p13 && std::abs(value) < 0x1p40;
+}
+
+bool has_slow(const at::Tensor& tensor) {
+  const at::Tensor size = tensor.to(at::kDouble).abs();
+  return at::logical_and(size > 0x1p13, size < 0x1p40).any().item<bool>();
+}
+
+bool has_slow(const grapeshot::onnx::Node& node) {
+  return std::ranges::any_of(node.attributes, [](const grapeshot::onnx::Attribute& a) {
+    return is_slow(static_cast<double>(a.i)) || is_slow(a.f) ||
+           std::ranges::any_of(a.ints, [](int64_t i) { return is_slow(static_cast<double>(i)); }) ||
+           std::ranges::any_of(a.floats, [](float f) { return is_slow(f); }) ||
+           (a.tensor.defined() && (a.tensor.numel() > kMaxValues || has_slow(a.tensor)));
+  });
+}
+
 // Whether what the graph declares is small.
 bool is_small(const grapeshot::onnx::Graph& graph) {
   if (graph.nodes.size() > kMaxNodes) return false;
   int64_t values = 0;
-  for (const auto& [name, tensor] : graph.constants) values += tensor.numel();
+  for (const auto& [name, tensor] : graph.constants) {
+    values += tensor.numel();
+    if (values > kMaxValues || has_slow(tensor)) return false;
+  }
   for (const auto& input : graph.inputs) {
     int64_t size = 1;
     for (const int64_t length : input.shape) {
@@ -52,7 +78,8 @@ bool is_small(const grapeshot::onnx::Graph& graph) {
     }
     values += size;
   }
-  return values <= kMaxValues;
+  return values <= kMaxValues &&
+         std::ranges::none_of(graph.nodes, [](const auto& node) { return has_slow(node); });
 }
 
 }  // namespace

@@ -165,7 +165,7 @@ void describe_inputs(const Graph& graph, Network& network) {
                     "' is not float32");
     GRAPESHOT_CHECK(input.has_shape, kUnsupported, graph.path, ": input '", input.name,
                     "' has no shape");
-    PortSlice slice{input.name, {}, total, 1};
+    PortSlice slice{input.name, {}, total, 1, input.shape};
     for (const int64_t size : input.shape) {
       slice.shape.push_back(std::max<int64_t>(size, 1));
       GRAPESHOT_CHECK(!__builtin_mul_overflow(slice.size, slice.shape.back(), &slice.size) &&
@@ -278,7 +278,7 @@ Network bind(const Graph& graph) {
   for (BoundNode& bound : bind_nodes(Order(graph).run(), graph.opset, graph.path)) {
     network.nodes.push_back(std::move(bound));
   }
-  for (const Port& output : graph.outputs) network.outputs.push_back({output.name, {}, 0, 0});
+  for (const Port& output : graph.outputs) network.outputs.push_back({output.name, {}, 0, 0, {}});
   network.output = graph.outputs[0].name;
   if (graph.outputs.size() > 1) {
     BoundNode join{Node{}, join_outputs};

@@ -58,7 +58,7 @@ class Folding {
       const auto it = values_.find(output.name);
       GRAPESHOT_CHECK(it != values_.end(), kParse, network_.path, ": the output '", output.name,
                       "' is written by no node");
-      output = {output.name, shape_of(it->second), begin, numel(it->second)};
+      output = {output.name, shape_of(it->second), begin, numel(it->second), {}};
       begin += output.size;
     }
     for (const auto& [name, v] : values_) record(name, v);

@@ -27,6 +27,7 @@ struct PortSlice {
   std::string name;
   std::vector<int64_t> shape;  ///< without the row axis
   int64_t begin = 0, size = 0;
+  std::vector<int64_t> declared = {};  ///< an input's shape in the file, -1 where it is symbolic
 };
 
 /// A network whose tensors are still connected by name.

@@ -15,6 +15,7 @@
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
+#include "grapeshot/io/onnx/gradient_path.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -148,6 +149,25 @@ void print_summary(const ordered_json& s) {
   }
 }
 
+// What makes a model slower or harder than it looks, once.
+void note_model(const ProblemModel& each) {
+  const auto note = [&](const auto&... parts) {
+    std::cerr << "grapeshot: note: " << str(each.path, ": ", parts...) << "\n";
+  };
+  const onnx::OnnxModel& net = *each.model;
+  if (!net.fallback().empty()) note("runs row by row: ", net.fallback());
+  if (!net.islands().empty()) {
+    note(net.islands().size(),
+         " nodes run row by row, since a shape depends on the row's values, the rest as a batch; "
+         "first ",
+         net.islands()[0]);
+  }
+  const onnx::GradientPath path = onnx::gradient_path(net.network());
+  if (!path.reaches && !path.cut.empty()) {
+    note("no gradient passes ", path.cut[0], ", so that only random and boundary mutations move");
+  }
+}
+
 struct FuzzCommand {
   ProblemFiles files;
   std::string out;
@@ -182,6 +202,7 @@ struct FuzzCommand {
         std::cerr << "grapeshot: note: " << each.name << ": no float32 input lies in its box\n";
       }
     }
+    for (const ProblemModel& each : problem.models) note_model(each);
     // From here on an interrupt ends with a complete run folder.
     const std::atomic<bool>& stop = stop_on_interrupt();
     RunFolder folder(out.empty() ? default_run_path(problem.models[0].path) : out);

@@ -1,5 +1,6 @@
 // grapeshot/cli/cmd_run.cpp: `grapeshot run`.
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <vector>
@@ -50,6 +51,20 @@ struct RunCommand {
     return result;
   }
 
+  // Several outputs of a model besides in a file each: Y.npy -> Y_0.npy, Y_1.npy, ...
+  std::vector<std::string> write_parts(const onnx::OnnxModel& net, const at::Tensor& y) const {
+    const std::filesystem::path whole(out);
+    std::vector<std::string> names;
+    for (const onnx::PortSlice& port : net.network().outputs) {
+      std::filesystem::path part = whole;
+      part.replace_filename(
+          str(whole.stem().string(), "_", names.size(), whole.extension().string()));
+      write_tensor(part.string(), y.slice(1, port.begin, port.begin + port.size));
+      names.push_back(part.string());
+    }
+    return names;
+  }
+
   int run() const {
     GRAPESHOT_CHECK(!out.empty() || !gradient.empty(), kInvalidArgument,
                     "run needs --out Y.npy or --gradient G.npy");
@@ -68,9 +83,11 @@ struct RunCommand {
         {"outputs", net->outputs()}, {"runs_as_one_batch", net->fallback().empty()}};
     if (!net->fallback().empty()) report["fallback"] = net->fallback();
     if (!out.empty()) {
-      write_tensor(out, in_pieces(x, piece, net->outputs(),
-                                  [&](const at::Tensor& part) { return outputs(*net, part); }));
+      const at::Tensor y = in_pieces(x, piece, net->outputs(),
+                                     [&](const at::Tensor& part) { return outputs(*net, part); });
+      write_tensor(out, y);
       report["out"] = out;
+      if (net->network().outputs.size() > 1) report["parts"] = write_parts(*net, y);
     }
     if (!gradient.empty()) {
       write_tensor(gradient, in_pieces(x, piece, net->inputs(), [&](const at::Tensor& part) {
@@ -98,8 +115,12 @@ struct RunCommand {
 Action declare_run(CLI::App& app) {
   auto command = std::make_shared<RunCommand>();
   app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
-  app.add_option("--data", command->data, "Inputs, .npy, [N, ...]")->required();
-  app.add_option("--out", command->out, "Where the outputs go, .npy, [N, K]");
+  app.add_option("--data", command->data,
+                 "Inputs, .npy, [N, ...]; several inputs flat, one after the other")
+      ->required();
+  app.add_option("--out", command->out,
+                 "Where the outputs go, .npy, [N, K]; several outputs side by side, and besides in "
+                 "Y_0.npy, Y_1.npy, ...");
   app.add_option("--gradient", command->gradient,
                  "Where the gradient of one output with respect to the inputs goes, .npy, [N, D]");
   app.add_option("--output", command->output, "Which output --gradient is of")

@@ -147,10 +147,10 @@ struct Slopes {
   double difference = 0.;  ///< largest, relative to the row's largest slope
 };
 
-void add_slopes(const onnx::OnnxModel& net, const at::Tensor& x, const at::Tensor& weight,
+void add_slopes(const onnx::OnnxModel& net, const at::Tensor& x, const at::Tensor& weight, double h,
                 Slopes& total) {
   // At a kink the gradient is one of the two slopes, half their difference from the central one.
-  constexpr double kStep = 1e-5, kKink = kParity;
+  constexpr double kKink = kParity;
   constexpr int64_t kPoints = 16;
   const at::Tensor gradient =
       net.gradient(x, Head::kOutputs, Surrogate::kLoose,
@@ -158,10 +158,10 @@ void add_slopes(const onnx::OnnxModel& net, const at::Tensor& x, const at::Tenso
           .x.squeeze(0);
   const int64_t d = net.inputs(), n = std::min(kPoints, d);
   const at::Tensor index = (at::arange(n) * d / n).to(at::kLong);
-  const at::Tensor step = at::zeros({n, d}, at::kDouble).scatter(1, index.unsqueeze(1), kStep);
+  const at::Tensor step = at::zeros({n, d}, at::kDouble).scatter(1, index.unsqueeze(1), h);
   const at::Tensor f = at::mv(net.forward_unlowered(at::cat({x, x + step, x - step})), weight);
-  const at::Tensor right = (f.slice(0, 1, 1 + n) - f[0]) / kStep;
-  const at::Tensor left = (f[0] - f.slice(0, 1 + n)) / kStep;
+  const at::Tensor right = (f.slice(0, 1, 1 + n) - f[0]) / h;
+  const at::Tensor left = (f[0] - f.slice(0, 1 + n)) / h;
   const at::Tensor expected = gradient.index_select(0, index);
   const auto largest_of = [](const at::Tensor& t) {
     return t.nan_to_num(0., 0., 0.).abs().max().item<double>();
@@ -186,9 +186,15 @@ void check_derivative(const Patient& patient, Report& report) {
   }
   Rng rng(uint64_t{4});
   const at::Tensor weight = at::randn({patient.net.outputs()}, rng.generator()).to(at::kDouble);
+  // Kinks on both sides within a step can look like none: what is wrong is so at a smaller step,
+  // too.
   Slopes total;
-  for (int64_t i = 0; i < std::min<int64_t>(3, patient.x.size(0)); ++i) {
-    add_slopes(patient.net, patient.x.slice(0, i, i + 1), weight, total);
+  for (const double h : {1e-5, 1e-7}) {
+    total = {};
+    for (int64_t i = 0; i < std::min<int64_t>(3, patient.x.size(0)); ++i) {
+      add_slopes(patient.net, patient.x.slice(0, i, i + 1), weight, h, total);
+    }
+    if (total.difference <= kParity) break;
   }
   report.json["derivative"] = {
       {"slopes", total.compared}, {"kinks", total.kinks}, {"difference", number(total.difference)}};

@@ -42,9 +42,12 @@ at::Tensor draw_weighted(const std::vector<WeightedMutation>& mutations, int64_t
 }  // namespace
 
 int64_t micro_batch(const Model& model) {
-  constexpr int64_t kCacheBytes = int64_t{4} << 20;
-  const int64_t per_row = 4 * std::max<int64_t>(model.activation_values(), model.inputs());
-  return std::clamp<int64_t>(kCacheBytes / per_row, 16, 1024);
+  // What a layer reads and writes should stay in the cache, all that a gradient pass keeps should
+  // not leave it by far.
+  constexpr int64_t kLayerBytes = int64_t{2} << 20, kPassBytes = int64_t{16} << 20;
+  const int64_t layer = 4 * std::max<int64_t>(model.widest_layer(), model.inputs());
+  const int64_t pass = 4 * std::max<int64_t>(model.activation_values(), model.inputs());
+  return std::clamp<int64_t>(std::min(kLayerBytes / layer, kPassBytes / pass), 16, 1024);
 }
 
 SharedCoverage::SharedCoverage(const Model& model, const LoopOptions& options) {

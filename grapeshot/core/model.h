@@ -60,6 +60,8 @@ class Model {
   /// Multiply-adds of one row, and float32 values that a gradient pass keeps of one row.
   [[nodiscard]] virtual int64_t macs() const = 0;
   [[nodiscard]] virtual int64_t activation_values() const = 0;
+  /// Values that one layer reads and writes for one row, at most.
+  [[nodiscard]] virtual int64_t widest_layer() const { return activation_values(); }
 
   /// One forward pass of the lowered graph, without history.
   [[nodiscard]] virtual at::Tensor forward(const at::Tensor& x, Head head) const = 0;

@@ -270,11 +270,28 @@ std::vector<Example> order_examples() {
           {"order-channels", one_channel, {"Conv"}}};
 }
 
+std::vector<Example> pointwise_examples() {
+  Net image({1, 3, 5, 4});
+  image.constant("w", weights({4, 3, 1, 1})).constant("b", weights({4}, 2));
+  image.add("Conv", {"x", "w", "b"}, "y", {integers("strides", {2, 1})});
+  Net series({2, 3, 6});
+  series.constant("w", weights({4, 3, 1})).add("Conv", {"x", "w"}, "y");
+  Net padded({1, 3, 4, 4});
+  padded.constant("w", weights({4, 3, 1, 1}));
+  padded.add("Conv", {"x", "w"}, "y", {integers("pads", {1, 0, 0, 0})});
+  Net grouped({1, 4, 4, 4});
+  grouped.constant("w", weights({4, 2, 1, 1})).add("Conv", {"x", "w"}, "y", {integer("group", 2)});
+  return {{"make-pointwise", image, {"PointwiseConv"}},
+          {"make-pointwise", series, {"PointwiseConv"}},
+          {"make-pointwise", padded, {"Conv"}},
+          {"make-pointwise", grouped, {"Conv"}}};
+}
+
 std::vector<Example> examples() {
   std::vector<Example> all;
-  for (const auto& group :
-       {idle_examples(), sign_examples(), unit_examples(), normalization_examples(),
-        convolution_examples(), dense_examples(), relu_examples(), order_examples()}) {
+  for (const auto& group : {idle_examples(), sign_examples(), unit_examples(),
+                            normalization_examples(), convolution_examples(), dense_examples(),
+                            relu_examples(), order_examples(), pointwise_examples()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

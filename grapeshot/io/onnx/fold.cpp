@@ -111,7 +111,12 @@ class Folding {
     recording_.macs += macs_of(bound.node, in, out[0]);
     const bool alias =
         !in.empty() && out[0].t.defined() && in[0].t.defined() && out[0].t.is_alias_of(in[0].t);
-    if (!alias) recording_.activation_values += numel(out[0]);
+    if (!alias) {
+      recording_.activation_values += numel(out[0]);
+      int64_t touched = numel(out[0]);
+      for (const Value& v : in) touched += v.rows ? numel(v) : 0;
+      recording_.widest_node = std::max(recording_.widest_node, touched);
+    }
     release(bound.node);
     kept_.push_back(std::move(bound));
   }

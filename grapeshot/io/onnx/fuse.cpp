@@ -1,4 +1,6 @@
 // grapeshot/io/onnx/fuse.cpp: passes that make one call of several.
+#include <algorithm>
+
 #include <ATen/ATen.h>
 
 #include "grapeshot/io/onnx/fused.h"
@@ -100,6 +102,35 @@ void join_relu(Network& network, const Recording& recording) {
     if (layer->node.op == "Add") layer->run = add_relu;
     set_integer(layer->node, "relu", 1);
     links.absorb(*layer, bound);
+  }
+}
+
+void make_pointwise(Network& network, const Recording&) {
+  const auto all = [](const std::vector<int64_t>& v, int64_t value) {
+    return std::ranges::all_of(v, [&](int64_t i) { return i == value; });
+  };
+  for (BoundNode& bound : network.nodes) {
+    Node& node = bound.node;
+    const auto it = network.constants.find(node.op == "Conv" ? node.inputs[1] : std::string());
+    if (it == network.constants.end() || it->second.dim() < 3) continue;
+    const at::Tensor weight = it->second;
+    const std::string_view automatic = node.s("auto_pad", "NOTSET");
+    if (!all(weight.sizes().slice(2).vec(), 1) || node.i("group", 1) != 1 ||
+        !all(node.ints("pads", {}), 0) || (automatic != "NOTSET" && automatic != "VALID")) {
+      continue;
+    }
+    const bool biased = node.inputs.size() > 2 && !node.inputs[2].empty();
+    const auto bias = network.constants.find(biased ? node.inputs[2] : std::string());
+    if (biased && bias == network.constants.end()) continue;
+    const std::string base = node.outputs[0];
+    const std::string w = free_name(network, base + "/pointwise");
+    const at::Tensor b = biased ? bias->second : at::zeros({weight.size(0)}, weight.options());
+    network.constants[w] = weight.flatten(1).t().contiguous();
+    const std::string b_name = free_name(network, base + "/pointwise-bias");
+    network.constants[b_name] = b.contiguous();
+    node.op = "PointwiseConv";
+    node.inputs = {node.inputs[0], w, b_name};
+    bound.run = pointwise_conv;
   }
 }
 

@@ -44,25 +44,47 @@ void add_bias(at::Tensor& y, const at::Tensor& bias, bool relu) {
   }
 }
 
+// x W + b for matrices.
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                   bool relu) {
+  at::Tensor y;
+  if (records(x)) {
+    y = at::addmm(bias, x, weight);
+    if (relu) y.relu_();
+  } else {
+    y = at::mm(x, weight);
+    add_bias(y, bias, relu);
+  }
+  return y;
+}
+
 }  // namespace
 
 bool records(const at::Tensor& x) {
   return c10::GradMode::is_enabled() && x.requires_grad();
 }
 
+Values pointwise_conv(const Call& call) {
+  at::Tensor x = fold_rows(call.in[0]);
+  const at::Tensor& weight = call.in[1].t;
+  const std::vector<int64_t> strides = call.node.ints("strides", {});
+  for (size_t i = 0; i < strides.size(); ++i) {
+    const auto axis = static_cast<int64_t>(i) + 2;
+    if (strides[i] != 1) x = x.slice(axis, 0, x.size(axis), strides[i]);
+  }
+  x = x.movedim(1, -1);
+  c10::SmallVector<int64_t, 5> sizes(x.sizes().begin(), x.sizes().end());
+  sizes.back() = weight.size(1);
+  const at::Tensor y =
+      product(x.reshape({-1, weight.size(0)}), weight, call.in[2].t, call.node.i("relu", 0) != 0);
+  return {unfold_rows(y.view(sizes).movedim(-1, 1), call.in[0])};
+}
+
 Values dense(const Call& call) {
   const Value& x = call.in[0];
-  const at::Tensor &weight = call.in[1].t, &bias = call.in[2].t;
-  const bool relu = call.node.i("relu", 0) != 0;
+  const at::Tensor& weight = call.in[1].t;
   const at::Tensor flat = x.t.dim() == 2 ? x.t : x.t.reshape({-1, weight.size(0)});
-  at::Tensor y;
-  if (records(x.t)) {
-    y = at::addmm(bias, flat, weight);
-    if (relu) y.relu_();
-  } else {
-    y = at::mm(flat, weight);
-    add_bias(y, bias, relu);
-  }
+  at::Tensor y = product(flat, weight, call.in[2].t, call.node.i("relu", 0) != 0);
   if (x.t.dim() == 2) return {Value{std::move(y), x.rows}};
   std::vector<int64_t> sizes = x.t.sizes().vec();
   sizes.back() = weight.size(1);

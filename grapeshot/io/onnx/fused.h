@@ -15,6 +15,10 @@ namespace grapeshot::onnx {
 [[nodiscard]] Values conv_relu(const Call& call);
 [[nodiscard]] Values add_relu(const Call& call);
 
+/// A convolution with a 1 x 1 kernel, groups and padding aside: one matrix product over all pixels
+/// where channels come last in memory. Inputs x, W [C, O] and b [O]; attributes strides and relu.
+[[nodiscard]] Values pointwise_conv(const Call& call);
+
 /// x * a + b per channel, inputs x, a [C] and b [C]: a BatchNormalization that no layer could take
 /// in; attribute relu as for dense.
 [[nodiscard]] Values affine(const Call& call);

@@ -210,6 +210,8 @@ constexpr Pass kTable[] = {
     {"make-dense", "Makes one call of a matrix product with constants and the bias after it.",
      make_dense},
     {"join-relu", "Lets a layer or sum cut its own result at 0.", join_relu},
+    {"make-pointwise", "Makes matrix products of convolutions with a kernel of 1 x 1.",
+     make_pointwise},
     {"block-input-convolutions",
      "Gives convolutions of at most 4 channels a gradient that computes 2 x 2 pixels at once.",
      block_input_convolutions},

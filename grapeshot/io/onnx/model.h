@@ -27,6 +27,7 @@ class OnnxModel final : public Model {
   [[nodiscard]] bool has_surrogates() const override { return has_surrogates_; }
   [[nodiscard]] int64_t macs() const override { return recording_.macs; }
   [[nodiscard]] int64_t activation_values() const override { return recording_.activation_values; }
+  [[nodiscard]] int64_t widest_layer() const override { return recording_.widest_node; }
   [[nodiscard]] const std::vector<Tap>& taps() const override { return taps_; }
 
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, Head head) const override;

@@ -54,6 +54,7 @@ struct Recording {
   std::unordered_map<std::string, TensorInfo> tensors;
   int64_t macs = 0;                  ///< multiply-adds of one row
   int64_t activation_values = 0;     ///< values computed for one row
+  int64_t widest_node = 0;           ///< values that one node reads and writes for one row, at most
   std::vector<std::string> islands;  ///< nodes that run row by row, "'name' (Op)"
 };
 

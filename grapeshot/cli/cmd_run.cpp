@@ -76,7 +76,7 @@ struct RunCommand {
     GRAPESHOT_CHECK(output >= 0 && output < net->outputs(), kInvalidArgument, "--output ", output,
                     ": ", net->name(), " has outputs 0 to ", net->outputs() - 1);
     const at::Tensor x = read_rows(data, *net).to(float64 ? at::kDouble : at::kFloat);
-    const int64_t piece = micro_batch(*net);
+    const int64_t piece = even_pieces(x.size(0), micro_batch(*net));
     nlohmann::ordered_json report = {
         {"command", "run"},          {"model", model},
         {"rows", x.size(0)},         {"inputs", net->inputs()},

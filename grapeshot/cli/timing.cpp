@@ -19,7 +19,7 @@ double forward_seconds(const Model& model, int64_t rows, double budget) {
   };
   Rng rng(uint64_t{5});
   const at::Tensor x = at::rand({rows, model.inputs()}, rng.generator());
-  const int64_t piece = micro_batch(model);
+  const int64_t piece = even_pieces(rows, micro_batch(model));
   const Clock::time_point start = Clock::now();
   double best = std::numeric_limits<double>::infinity();
   for (int pass = 0; pass < 4 || seconds_since(start) < budget; ++pass) {

@@ -44,10 +44,15 @@ at::Tensor draw_weighted(const std::vector<WeightedMutation>& mutations, int64_t
 int64_t micro_batch(const Model& model) {
   // What a layer reads and writes should stay in the cache, all that a gradient pass keeps should
   // not leave it by far.
-  constexpr int64_t kLayerBytes = int64_t{2} << 20, kPassBytes = int64_t{16} << 20;
+  constexpr int64_t kLayerBytes = int64_t{4} << 20, kPassBytes = int64_t{16} << 20;
   const int64_t layer = 4 * std::max<int64_t>(model.widest_layer(), model.inputs());
   const int64_t pass = 4 * std::max<int64_t>(model.activation_values(), model.inputs());
   return std::clamp<int64_t>(std::min(kLayerBytes / layer, kPassBytes / pass), 16, 1024);
+}
+
+int64_t even_pieces(int64_t rows, int64_t most) {
+  const int64_t pieces = std::max<int64_t>((rows + most - 1) / most, 1);
+  return std::max<int64_t>((rows + pieces - 1) / pieces, 1);
 }
 
 SharedCoverage::SharedCoverage(const Model& model, const LoopOptions& options) {
@@ -133,7 +138,7 @@ Shard::Shard(const ShardSetup& setup, const LoopOptions& options)
       head_(setup.head),
       seed_(setup.seed),
       batch_(batch_rows(options, setup, paper_)),
-      micro_(micro_batch(*setup.model)),
+      micro_(even_pieces(batch_, micro_batch(*setup.model))),
       rng_(setup.seed),
       corpus_(setup.originals, corpus_capacity(setup.corpus_bytes, setup.model->inputs())),
       violations_(setup.violations ? setup.violations : &own_violations_),

@@ -157,4 +157,7 @@ class Shard {
 /// Rows that one gradient pass of `model` handles well: their activations fit a core's cache.
 [[nodiscard]] int64_t micro_batch(const Model& model);
 
+/// The size of equal pieces, the last one perhaps smaller, of at most `most` of `rows` rows each.
+[[nodiscard]] int64_t even_pieces(int64_t rows, int64_t most);
+
 }  // namespace grapeshot

@@ -270,6 +270,24 @@ std::vector<Example> order_examples() {
           {"order-channels", one_channel, {"Conv"}}};
 }
 
+std::vector<Example> sum_examples() {
+  const auto net = [](bool relu, bool twice) {
+    Net block({1, 2, 4, 4});
+    block.constant("w", weights({2, 2, 3, 3})).constant("b", weights({2}));
+    block.add("Conv", {"x", "w", "b"}, "c", {integers("pads", {1, 1, 1, 1})});
+    block.add("Relu", {"x"}, "r").add("Add", {twice ? "c" : "r", "c"}, "s");
+    if (relu) block.add("Relu", {"s"}, "y");
+    return block;
+  };
+  Net narrow({1, 1, 4, 4});  // the sum has more channels than its second term
+  narrow.constant("w", weights({2, 1, 1, 1})).add("Conv", {"x", "w"}, "c");
+  narrow.add("Add", {"c", "x"}, "y");
+  return {{"join-sum", net(false, false), {"Relu", "Conv"}},
+          {"join-sum", net(true, false), {"Relu", "Conv", "Relu"}},
+          {"join-sum", net(false, true), {"Conv", "Add"}},
+          {"join-sum", narrow, {"Conv", "Add"}}};
+}
+
 std::vector<Example> pointwise_examples() {
   Net image({1, 3, 5, 4});
   image.constant("w", weights({4, 3, 1, 1})).constant("b", weights({4}, 2));
@@ -289,9 +307,10 @@ std::vector<Example> pointwise_examples() {
 
 std::vector<Example> examples() {
   std::vector<Example> all;
-  for (const auto& group : {idle_examples(), sign_examples(), unit_examples(),
-                            normalization_examples(), convolution_examples(), dense_examples(),
-                            relu_examples(), order_examples(), pointwise_examples()}) {
+  for (const auto& group :
+       {idle_examples(), sign_examples(), unit_examples(), normalization_examples(),
+        convolution_examples(), dense_examples(), relu_examples(), order_examples(),
+        pointwise_examples(), sum_examples()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;

@@ -98,10 +98,38 @@ void join_relu(Network& network, const Recording& recording) {
       if (!layer) layer = links.only_feeding(in, op);
     }
     if (!layer || layer->node.i("relu", 0) != 0) continue;
-    if (layer->node.op == "Conv") layer->run = conv_relu;
+    if (layer->node.op == "Conv") layer->run = fused_conv;
     if (layer->node.op == "Add") layer->run = add_relu;
     set_integer(layer->node, "relu", 1);
     links.absorb(*layer, bound);
+  }
+}
+
+void join_sum(Network& network, const Recording& recording) {
+  Links links(network);
+  for (BoundNode& bound : network.nodes) {
+    if (!bound.run || bound.node.op != "Add") continue;
+    const std::vector<std::string> terms = bound.node.inputs;
+    for (size_t i = 0; i < 2; ++i) {
+      BoundNode* conv = links.only_feeding(terms[i], "Conv");
+      if (!conv || terms[0] == terms[1] || conv->node.i("relu", 0) != 0) continue;
+      const TensorInfo& other = recording.tensors.at(terms[1 - i]);
+      if (conv->node.inputs.size() > 3 || !other.rows || other.ragged || other.shape.size() != 4 ||
+          other.shape != recording.tensors.at(terms[i]).shape) {
+        continue;
+      }
+      // In the place of the sum, where both terms are there.
+      Node sum = conv->node;
+      sum.name = bound.node.name;
+      sum.outputs = bound.node.outputs;
+      sum.inputs.resize(3);
+      sum.inputs.push_back(terms[1 - i]);
+      set_integer(sum, "relu", bound.node.i("relu", 0));
+      bound.node = std::move(sum);
+      bound.run = fused_conv;
+      conv->run = nullptr;
+      break;
+    }
   }
 }
 
@@ -112,7 +140,7 @@ void make_pointwise(Network& network, const Recording&) {
   for (BoundNode& bound : network.nodes) {
     Node& node = bound.node;
     const auto it = network.constants.find(node.op == "Conv" ? node.inputs[1] : std::string());
-    if (it == network.constants.end() || it->second.dim() < 3) continue;
+    if (it == network.constants.end() || it->second.dim() < 3 || node.inputs.size() > 3) continue;
     const at::Tensor weight = it->second;
     const std::string_view automatic = node.s("auto_pad", "NOTSET");
     if (!all(weight.sizes().slice(2).vec(), 1) || node.i("group", 1) != 1 ||

@@ -1,18 +1,38 @@
 #include "grapeshot/io/onnx/fused.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+// Convolutions with what follows them, as torch.compile calls them; no header declares them, and a
+// build of torch may lack them.
+namespace at::native {
+__attribute__((weak)) Tensor mkldnn_convolution_pointwise(
+    const Tensor& input, const Tensor& weight, const std::optional<Tensor>& bias,
+    IntArrayRef padding, IntArrayRef stride, IntArrayRef dilation, int64_t groups,
+    std::string_view attribute, c10::List<std::optional<Scalar>> scalars,
+    std::optional<std::string_view> algorithm);
+__attribute__((weak)) Tensor mkldnn_convolution_pointwise_binary(
+    const Tensor& input, const Tensor& other, const Tensor& weight,
+    const std::optional<Tensor>& bias, IntArrayRef padding, IntArrayRef stride,
+    IntArrayRef dilation, int64_t groups, std::string_view binary, std::optional<Scalar> alpha,
+    std::optional<std::string_view> unary, c10::List<std::optional<Scalar>> scalars,
+    std::optional<std::string_view> algorithm);
+}  // namespace at::native
+
 namespace grapeshot::onnx {
 namespace {
 
-OperatorFn function_of(const char* op) {
-  Node node;
-  node.op = op;
-  return find_operator(node, kNewestOpset)->run;
+// Whether the two calls above are there for `x`; elsewhere the steps are done one by one.
+bool onednn_takes(const at::Tensor& x) {
+  return at::native::mkldnn_convolution_pointwise != nullptr &&
+         at::native::mkldnn_convolution_pointwise_binary != nullptr && x.dim() == 4 &&
+         x.device().is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0 &&
+         at::globalContext().userEnabledMkldnn() && at::hasMKLDNN();
 }
 
 // In place: what a layer has just computed belongs to nobody else. Through a view, history would
@@ -91,15 +111,39 @@ Values dense(const Call& call) {
   return {Value{y.view(sizes), x.rows}};
 }
 
-Values conv_relu(const Call& call) {
-  static const OperatorFn conv = function_of("Conv");
-  // On the folded tensor, so that no view is written through.
-  const Value folded{fold_rows(call.in[0]), false};
-  c10::SmallVector<Value, 4> in(call.in.begin(), call.in.end());
-  in[0] = folded;
-  Values y = conv(Call{call.node, call.opset, {in.data(), in.size()}, call.surrogate, call.real});
-  cut(y[0].t);
-  return {unfold_rows(y[0].t, call.in[0])};
+Values fused_conv(const Call& call) {
+  at::Tensor x = fold_rows(call.in[0]);
+  const at::Tensor& weight = call.in[1].t;
+  const at::Tensor bias = call.has(2) ? call.in[2].t : at::Tensor();
+  const at::Tensor other = call.has(3) ? fold_rows(call.in[3]) : at::Tensor();
+  const bool relu = call.node.i("relu", 0) != 0;
+  const int64_t groups = call.node.i("group", 1);
+  Window w = read_window(call, x.sizes().slice(2), weight.sizes().slice(2).vec());
+  w.ceil = false;
+  if (!w.symmetric()) x = at::constant_pad_nd(x, w.take_padding(x.sizes().slice(2)));
+  const bool plain = !records(x) && !(other.defined() && records(other));
+  at::Tensor y;
+  if (plain && onednn_takes(x)) {
+    const std::optional<at::Tensor> b = bias.defined() ? std::optional(bias) : std::nullopt;
+    const c10::List<std::optional<at::Scalar>> none;
+    if (other.defined()) {
+      const auto after = relu ? std::optional<std::string_view>("relu") : std::nullopt;
+      y = at::native::mkldnn_convolution_pointwise_binary(x, other, weight, b, w.before, w.strides,
+                                                          w.dilations, groups, "add", std::nullopt,
+                                                          after, none, std::nullopt);
+    } else {
+      y = at::native::mkldnn_convolution_pointwise(x, weight, b, w.before, w.strides, w.dilations,
+                                                   groups, relu ? "relu" : "none", none,
+                                                   std::nullopt);
+    }
+    return {unfold_rows(std::move(y), call.in[0])};
+  }
+  const std::vector<int64_t> no_output_padding(w.kernel.size(), 0);
+  y = at::convolution(x, weight, bias, w.strides, w.before, w.dilations, false, no_output_padding,
+                      groups);
+  if (other.defined()) y = y + other;
+  if (relu) y.relu_();
+  return {unfold_rows(std::move(y), call.in[0])};
 }
 
 Values add_relu(const Call& call) {

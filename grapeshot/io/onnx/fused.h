@@ -11,8 +11,11 @@ namespace grapeshot::onnx {
 /// x W + b along the last axis, inputs x, W [K, M] and b [M]; attribute relu != 0 cuts at 0.
 [[nodiscard]] Values dense(const Call& call);
 
-/// `call.node`'s operator followed by Relu, without a tensor between them.
-[[nodiscard]] Values conv_relu(const Call& call);
+/// Conv, plus a tensor of its output's shape where there is a fourth input; attribute relu as for
+/// dense. Without history it is one call of oneDNN.
+[[nodiscard]] Values fused_conv(const Call& call);
+
+/// Add, then Relu, without a tensor between them.
 [[nodiscard]] Values add_relu(const Call& call);
 
 /// A convolution with a 1 x 1 kernel, groups and padding aside: one matrix product over all pixels

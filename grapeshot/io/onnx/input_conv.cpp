@@ -82,9 +82,12 @@ Values input_conv(const Call& call) {
   const at::Tensor& bias = call.in[2].t;
   std::vector<int64_t> padding = call.node.ints("pads", {0, 0, 0, 0});
   padding.resize(2);
-  at::Tensor y = records(x)
-                     ? InputConv::apply(x, call.in[1].t, bias, call.in[3].t, std::move(padding))
-                     : convolve(x, call.in[1].t, bias, {1, 1}, padding);
+  if (!records(x)) {
+    const Call plain{call.node,      call.opset, call.in.first(3),
+                     call.surrogate, call.real,  call.planning};
+    return fused_conv(plain);
+  }
+  at::Tensor y = InputConv::apply(x, call.in[1].t, bias, call.in[3].t, std::move(padding));
   if (call.node.i("relu", 0) != 0) y.relu_();
   return {unfold_rows(y, call.in[0])};
 }

@@ -82,6 +82,7 @@ class Links {
 // Passes of fuse.cpp; the table in lower.cpp says what they do.
 void make_dense(Network& network, const Recording& recording);
 void join_relu(Network& network, const Recording& recording);
+void join_sum(Network& network, const Recording& recording);
 void make_pointwise(Network& network, const Recording& recording);
 void order_channels(Network& network, const Recording& recording);
 

@@ -183,7 +183,7 @@ void fold_units(Network& network, const Recording& recording) {
 void block_input_convolutions(Network& network, const Recording&) {
   for (BoundNode& bound : network.nodes) {
     Node& node = bound.node;
-    if (node.op != "Conv") continue;
+    if (node.op != "Conv" || node.inputs.size() > 3) continue;
     const auto weight = network.constants.find(node.inputs[1]);
     if (weight == network.constants.end() || !suits_input_conv(node, weight->second)) continue;
     const std::string base = node.outputs[0];
@@ -210,6 +210,7 @@ constexpr Pass kTable[] = {
     {"make-dense", "Makes one call of a matrix product with constants and the bias after it.",
      make_dense},
     {"join-relu", "Lets a layer or sum cut its own result at 0.", join_relu},
+    {"join-sum", "Lets a convolution add what a sum adds to it.", join_sum},
     {"make-pointwise", "Makes matrix products of convolutions with a kernel of 1 x 1.",
      make_pointwise},
     {"block-input-convolutions",

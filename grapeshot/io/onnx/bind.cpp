@@ -102,6 +102,11 @@ std::vector<BoundNode> bind_nodes(const std::vector<const Node*>& nodes, int64_t
     if (const Operator* op = find_operator(*node, opset)) {
       check_inputs(op->inputs);
       out.push_back({*node, op->run, op->batched});
+      // What the passes write there for themselves, and an output that is left out.
+      std::erase_if(out.back().node.attributes,
+                    [](const Attribute& a) { return a.name == "relu"; });
+      std::string& first = out.back().node.outputs[0];
+      if (first.empty()) first = str("#left out/", node->name, "/", out.size());
       if (!is_branch(*node)) continue;
       for (const std::string_view name : {"then_branch", "else_branch"}) {
         const Attribute* a = node->find(name);
@@ -131,7 +136,8 @@ Values join_outputs(const Call& call) {
   std::vector<at::Tensor> parts;
   for (const Value& v : call.in) {
     const at::Tensor t = v.t.to(call.real);
-    const int64_t width = v.rows ? t.numel() / std::max<int64_t>(n, 1) : t.numel();
+    int64_t width = 1;
+    for (const int64_t size : v.shape()) width *= size;
     parts.push_back(n < 0 ? t.flatten() : as_rows({t, v.rows}, n).reshape({n, width}));
   }
   return {Value{at::cat(parts, n < 0 ? 0 : 1), n >= 0}};
@@ -248,6 +254,15 @@ std::vector<BoundNode> taken_branch(Network& network, const Node& node, bool con
   for (const auto& [name, t] : body.constants) add(name);
   for (const Node& inner : body.nodes) std::ranges::for_each(inner.outputs, add);
   for (const auto& [name, t] : body.constants) network.constants[names.at(name)] = t;
+  std::unordered_set<std::string> written;
+  for (const Node& inner : body.nodes) {
+    for (const std::string& name : inner.outputs) {
+      GRAPESHOT_CHECK(
+          name.empty() || (written.insert(name).second && !body.constants.contains(name)), kParse,
+          network.path, ": node '", inner.name, "' writes '", name,
+          "', which another node or an initializer gives too");
+    }
+  }
   std::vector<Node> nodes;
   for (const Node& inner : body.nodes) nodes.push_back(renamed(inner, names));
   // The branch's outputs under the names of the node's own.

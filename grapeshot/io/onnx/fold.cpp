@@ -89,6 +89,7 @@ class Folding {
       for (BoundNode& inner : nodes) take(inner);
       return;
     }
+    const Node node = bound.node;
     const bool varying = reads_varying_shape(bound.node);
     const bool asks_shape = bound.node.op == "Shape" || bound.node.op == "Size";
     if (varying && asks_shape) bound.batched = kNoInput;
@@ -104,7 +105,13 @@ class Folding {
       if (out[i].rows && !asks_shape && (by_row || varying)) varying_.insert(name);
       if (!out[i].rows) network_.constants[name] = out[i].t.contiguous();
     }
-    if (!rows) return;
+    if (rows) keep(bound, in, out, by_row);
+    in.clear();
+    release(node);
+  }
+
+  // A node that depends on the input.
+  void keep(BoundNode& bound, const std::vector<Value>& in, const Values& out, bool by_row) {
     if (by_row) {
       recording_.islands.push_back(str("'", bound.node.name, "' (", bound.node.op, ")"));
     }
@@ -117,7 +124,6 @@ class Folding {
       for (const Value& v : in) touched += v.rows ? numel(v) : 0;
       recording_.widest_node = std::max(recording_.widest_node, touched);
     }
-    release(bound.node);
     kept_.push_back(std::move(bound));
   }
 

@@ -113,6 +113,11 @@ void join_sum(Network& network, const Recording& recording) {
     for (size_t i = 0; i < 2; ++i) {
       BoundNode* conv = links.only_feeding(terms[i], "Conv");
       if (!conv || terms[0] == terms[1] || conv->node.i("relu", 0) != 0) continue;
+      const auto& read = conv->node.inputs;
+      if (!links.constant(read[1]) ||
+          (read.size() > 2 && !read[2].empty() && !links.constant(read[2]))) {
+        continue;
+      }
       const TensorInfo& other = recording.tensors.at(terms[1 - i]);
       if (conv->node.inputs.size() > 3 || !other.rows || other.ragged || other.shape.size() != 4 ||
           other.shape != recording.tensors.at(terms[i]).shape) {
@@ -140,7 +145,9 @@ void make_pointwise(Network& network, const Recording&) {
   for (BoundNode& bound : network.nodes) {
     Node& node = bound.node;
     const auto it = network.constants.find(node.op == "Conv" ? node.inputs[1] : std::string());
-    if (it == network.constants.end() || it->second.dim() < 3 || node.inputs.size() > 3) continue;
+    if (it == network.constants.end() || it->second.dim() < 3 || node.inputs.size() > 3 ||
+        it->second.scalar_type() != at::kFloat)
+      continue;
     const at::Tensor weight = it->second;
     const std::string_view automatic = node.s("auto_pad", "NOTSET");
     if (!all(weight.sizes().slice(2).vec(), 1) || node.i("group", 1) != 1 ||

@@ -121,7 +121,8 @@ Values fused_conv(const Call& call) {
   Window w = read_window(call, x.sizes().slice(2), weight.sizes().slice(2).vec());
   w.ceil = false;
   if (!w.symmetric()) x = at::constant_pad_nd(x, w.take_padding(x.sizes().slice(2)));
-  const bool plain = !records(x) && !(other.defined() && records(other));
+  const auto recorded = [](const at::Tensor& t) { return t.defined() && records(t); };
+  const bool plain = !recorded(x) && !recorded(weight) && !recorded(bias) && !recorded(other);
   at::Tensor y;
   if (plain && onednn_takes(x)) {
     const std::optional<at::Tensor> b = bias.defined() ? std::optional(bias) : std::nullopt;

@@ -101,7 +101,10 @@ class Reader {
           body.nodes.push_back(read_node(reader.get_message(), body.nodes.size(), depth));
           break;
         case kInitializer: {
-          NamedTensor tensor = read_tensor(reader.get_message(), graph_.path, "initializer");
+          NamedTensor tensor =
+              read_tensor(reader.get_message(), graph_.path, "initializer", external_);
+          GRAPESHOT_CHECK(!tensor.name.empty(), kParse, graph_.path,
+                          ": an initializer has no name");
           GRAPESHOT_CHECK(body.constants.emplace(tensor.name, std::move(tensor.t)).second, kParse,
                           graph_.path, ": initializer '", tensor.name, "' is there twice");
           break;
@@ -124,6 +127,7 @@ class Reader {
                   [&](const Port& port) { return body.constants.contains(port.name); });
     std::unordered_set<std::string> names;
     for (const Port& port : body.inputs) {
+      GRAPESHOT_CHECK(!port.name.empty(), kParse, graph_.path, ": an input has no name");
       GRAPESHOT_CHECK(names.insert(port.name).second, kParse, graph_.path, ": input '", port.name,
                       "' is there twice");
     }
@@ -217,9 +221,9 @@ class Reader {
       }
     }
     if (has_tensor) {
-      a.tensor =
-          read_tensor(tensor, graph_.path, str("node '", node.name, "': attribute '", a.name, "'"))
-              .t;
+      a.tensor = read_tensor(tensor, graph_.path,
+                             str("node '", node.name, "': attribute '", a.name, "'"), external_)
+                     .t;
     }
     if (has_body) {
       auto made = std::make_shared<Body>();
@@ -273,6 +277,7 @@ class Reader {
 
   Graph graph_;
   bool has_opset_ = false;
+  uint64_t external_ = 0;  // bytes of external data so far
 };
 
 }  // namespace

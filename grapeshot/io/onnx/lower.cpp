@@ -58,8 +58,13 @@ BoundNode* scalable(Links& links, const Recording& recording, const std::string&
     if (!layer) continue;
     const Node& node = layer->node;
     const at::Tensor* weight = links.constant(node.inputs[1]);
-    if (!weight) return nullptr;
-    if (op == "Conv") return weight->size(0) == channels ? layer : nullptr;
+    if (!weight || weight->scalar_type() != at::kFloat) return nullptr;
+    if (op == "Conv") {
+      const bool plain = node.inputs.size() < 3 || node.inputs[2].empty();
+      const at::Tensor* own = plain ? weight : links.constant(node.inputs[2]);
+      const bool fits = own && own->scalar_type() == at::kFloat;
+      return fits && weight->size(0) == channels ? layer : nullptr;
+    }
     if (weight->dim() != 2 || recording.tensors.at(node.inputs[0]).shape.size() != 2)
       return nullptr;
     if (node.f("alpha", 1.f) != 1.f || node.f("beta", 1.f) != 1.f || node.i("transA", 0) != 0) {
@@ -132,6 +137,12 @@ void fold_batch_normalization(Network& network, const Recording& recording) {
   for (BoundNode& bound : network.nodes) {
     Node& node = bound.node;
     if (node.op != "BatchNormalization") continue;
+    bool constant = true;
+    for (size_t i = 1; i < 5; ++i) {
+      const at::Tensor* t = links.constant(node.inputs[i]);
+      constant = constant && t && t->scalar_type() == at::kFloat;
+    }
+    if (!constant) continue;
     const auto parameter = [&](size_t i) {
       return network.constants.at(node.inputs[i]).to(at::kDouble);
     };
@@ -160,6 +171,7 @@ void fold_units(Network& network, const Recording& recording) {
     if (!bound.run || (node.op != "Mul" && node.op != "Add")) continue;
     const int c = constant_operand(links, node);
     if (c < 0) continue;
+    if (links.constant(node.inputs[static_cast<size_t>(c)])->scalar_type() != at::kFloat) continue;
     const at::Tensor value =
         links.constant(node.inputs[static_cast<size_t>(c)])->to(at::kDouble).contiguous();
     const auto& shape = recording.tensors.at(node.outputs[0]).shape;
@@ -185,7 +197,12 @@ void block_input_convolutions(Network& network, const Recording&) {
     Node& node = bound.node;
     if (node.op != "Conv" || node.inputs.size() > 3) continue;
     const auto weight = network.constants.find(node.inputs[1]);
-    if (weight == network.constants.end() || !suits_input_conv(node, weight->second)) continue;
+    if (weight == network.constants.end() || weight->second.scalar_type() != at::kFloat ||
+        !suits_input_conv(node, weight->second)) {
+      continue;
+    }
+    const bool biased = node.inputs.size() > 2 && !node.inputs[2].empty();
+    if (biased && !network.constants.contains(node.inputs[2])) continue;
     const std::string base = node.outputs[0];
     const at::Tensor blocked = blocked_gradient_weight(weight->second);
     node.inputs.resize(3);

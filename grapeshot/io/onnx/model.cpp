@@ -24,8 +24,10 @@ int64_t product(const std::vector<int64_t>& shape) {
 }
 
 // [N, shape...] of a tensor that may not depend on the input at all -> [N, K].
-at::Tensor flat_rows(const Value& v, int64_t n, at::ScalarType real, const std::string& path) {
-  GRAPESHOT_CHECK(!v.ragged, kUnsupported, path, ": the shape of the output depends on the input");
+at::Tensor flat_rows(const Value& v, int64_t n, int64_t width, at::ScalarType real,
+                     const std::string& path) {
+  GRAPESHOT_CHECK(!v.ragged && product(v.shape().vec()) == width, kUnsupported, path,
+                  ": the shape of the output depends on the input");
   const at::Tensor t = v.t.to(real);
   if (v.rows) return t.reshape({n, product(v.shape().vec())});
   return t.reshape({1, t.numel()}).expand({n, t.numel()});
@@ -80,9 +82,15 @@ OnnxModel::OnnxModel(Network network) : name_(network.path), network_(std::move(
     has_surrogates_ |= op == "Sign" || op == "Round" || op == "Floor" || op == "Ceil";
   }
   as_read_ = compile(network_);
-  lowered_ = compile(lower(network_, recording_));
   find_taps();
-  check_rows();
+  try {
+    lowered_ = compile(lower(network_, recording_));
+    check_rows();
+  } catch (const std::exception&) {
+    // Whatever a pass or its result cannot do, the graph as read can, or says what is wrong.
+    lowered_ = compile(network_);
+    check_rows();
+  }
 }
 
 const std::vector<int64_t>& OnnxModel::output_shape() const {
@@ -98,13 +106,18 @@ OnnxModel::Compiled OnnxModel::compile(const Network& network) {
   return compiled;
 }
 
+int64_t OnnxModel::width_of(Head head) const {
+  const bool logits = head == Head::kLogits && has_logits();
+  return product(recording_.tensors.at(logits ? network_.logits : network_.output).shape);
+}
+
 at::Tensor OnnxModel::run_batch(const Compiled& compiled, const at::Tensor& x, Head head,
                                 Surrogate surrogate) const {
   std::vector<int64_t> shape = network_.input_shape;
   shape.insert(shape.begin(), x.size(0));
   const int32_t slot = head == Head::kLogits ? compiled.logits : compiled.output;
   const auto y = compiled.program->run(x.reshape(shape), {slot}, surrogate);
-  return flat_rows(y[0], x.size(0), x.scalar_type(), name_);
+  return flat_rows(y[0], x.size(0), width_of(head), x.scalar_type(), name_);
 }
 
 at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head head,
@@ -113,9 +126,7 @@ at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head he
                   ": expects rows of ", inputs_, " inputs, got ", x.sizes());
   if (x.size(0) == 0 && !recording_.islands.empty()) {
     // No row says what the shapes are that only rows know.
-    const bool logits = head == Head::kLogits && has_logits();
-    const std::string& from = logits ? network_.logits : network_.output;
-    return at::empty({0, product(recording_.tensors.at(from).shape)}, x.options());
+    return at::empty({0, width_of(head)}, x.options());
   }
   if (fallback_.empty() || x.size(0) <= 1) {
     if (records(x)) return run_batch(compiled, x, head, surrogate);
@@ -263,11 +274,17 @@ Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t
   std::vector<int32_t> slots = {head == Head::kLogits ? as_read_.logits : as_read_.output};
   for (const int64_t tap : wanted) slots.push_back(tap_slots_[static_cast<size_t>(tap)]);
   const auto values = as_read_.program->run(x.reshape(shape), slots, Surrogate::kLoose);
-  trace.y = flat_rows(values[0], x.size(0), x.scalar_type(), name_);
+  trace.y = flat_rows(values[0], x.size(0), width_of(head), x.scalar_type(), name_);
   for (size_t k = 1; k < values.size(); ++k) {
-    const at::Tensor a = values[k].t.abs();  // [N, B, C, space...] or [N, units...]
-    const bool map = tap_is_map_[static_cast<size_t>(wanted[k - 1])];
-    trace.activations.push_back(map ? a.flatten(3).amax(3).flatten(1) : a.flatten(1));
+    const auto tap = static_cast<size_t>(wanted[k - 1]);
+    at::Tensor a;
+    if (!values[k].ragged) {
+      a = values[k].t.abs();  // [N, B, C, space...] or [N, units...]
+      a = tap_is_map_[tap] ? a.flatten(3).amax(3).flatten(1) : a.flatten(1);
+    }
+    // Where rows decide how many neurons there are, none of them fires.
+    const bool odd = !a.defined() || a.size(1) != taps_[tap].neurons;
+    trace.activations.push_back(odd ? at::zeros({x.size(0), taps_[tap].neurons}, x.options()) : a);
   }
   return trace;
 }

@@ -62,6 +62,7 @@ class OnnxModel final : public Model {
                                      Surrogate surrogate) const;
   [[nodiscard]] at::Tensor run(const Compiled& compiled, const at::Tensor& x, Head head,
                                Surrogate surrogate) const;
+  [[nodiscard]] int64_t width_of(Head head) const;
   void check_rows();
   void find_taps();
 

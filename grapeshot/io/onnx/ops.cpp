@@ -107,6 +107,14 @@ int64_t normal_axis(int64_t axis, int64_t rank) {
 }
 
 Value matmul(const Call& call, const Value& a, const Value& b) {
+  if (call.planning && a.rank() >= 1 && b.rank() >= 2) {
+    std::vector<int64_t> sizes = a.shape().vec();
+    sizes.back() = b.size(b.rank() - 1);
+    checked_count(sizes);
+    sizes = b.shape().vec();
+    sizes.end()[-2] = a.rank() > 1 ? a.size(a.rank() - 2) : 1;
+    checked_count(sizes);
+  }
   // The common case, rows times a weight matrix, is one sgemm.
   if (a.rows && !b.rows && a.rank() == 2 && b.rank() == 2) {
     return unfold_rows(at::mm(fold_rows(a), b.t), a);

@@ -46,7 +46,11 @@ at::Tensor mul(const at::Tensor& a, const at::Tensor& b) {
   return at::mul(a, b);
 }
 at::Tensor div(const at::Tensor& a, const at::Tensor& b) {
-  return at::isIntegralType(a.scalar_type(), true) ? at::div(a, b, "trunc") : at::div(a, b);
+  if (!at::isIntegralType(a.scalar_type(), true)) return at::div(a, b);
+  // The smallest integer over -1 is a signal from the processor.
+  const at::Tensor minus_one = b == -1;
+  return at::where(minus_one, -a, at::div(a, b.masked_fill(minus_one, 1), "trunc"))
+      .to(a.scalar_type());
 }
 at::Tensor pow(const at::Tensor& a, const at::Tensor& b) {
   // A square is what nearly all of them are, and torch's pow by a tensor is slow.

@@ -1,6 +1,7 @@
 // grapeshot/io/onnx/ops_index.cpp: operators that pick, join, pad and rearrange values.
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -94,7 +95,8 @@ Values slice(const Call& call) {
     int64_t end = ends[k] < 0 ? ends[k] + size : ends[k];
     if (step > 0) {
       start = std::clamp<int64_t>(start, 0, size);
-      y = y.slice(axis, start, std::clamp<int64_t>(end, start, size), step);
+      y = y.slice(axis, start, std::clamp<int64_t>(end, start, size),
+                  std::min(step, std::max<int64_t>(size, 1)));
       continue;
     }
     start = std::clamp<int64_t>(start, -1, size - 1);
@@ -168,13 +170,15 @@ Values pad(const Call& call) {
   }
   GRAPESHOT_CHECK(pads.size() == 2 * axes.size(), kInvalidArgument, "there are ", pads.size(),
                   " pads for ", axes.size(), " axes");
+  std::set<size_t> seen;
   std::vector<int64_t> torch_order(2 * static_cast<size_t>(x.rank()), 0), sizes = x.shape().vec();
   for (size_t k = 0; k < axes.size(); ++k) {
     constexpr int64_t kMost = int64_t{1} << 31;
     const auto axis = static_cast<size_t>(normal_axis(axes[k], x.rank()));
     const int64_t before = pads[k], after = pads[k + axes.size()];
-    GRAPESHOT_CHECK(std::max(std::abs(before), std::abs(after)) <= kMost, kInvalidArgument,
-                    "pads must be within +-", kMost);
+    GRAPESHOT_CHECK(std::min(before, after) >= -kMost && std::max(before, after) <= kMost,
+                    kInvalidArgument, "pads must be within +-", kMost);
+    GRAPESHOT_CHECK(seen.insert(axis).second, kInvalidArgument, "axis ", axis, " is named twice");
     torch_order[2 * (sizes.size() - 1 - axis)] = before;
     torch_order[2 * (sizes.size() - 1 - axis) + 1] = after;
     sizes[axis] += before + after;

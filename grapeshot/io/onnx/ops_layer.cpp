@@ -16,6 +16,14 @@ Values conv(const Call& call) {
                   x.dim(), " axes, the weights ", weight.dim());
   Window w = read_window(call, x.sizes().slice(2), weight.sizes().slice(2).vec());
   w.ceil = false;
+  if (call.planning) {
+    std::vector<int64_t> sizes = {x.size(0), weight.size(0)};
+    for (size_t i = 0; i < w.kernel.size(); ++i) {
+      const int64_t padded = x.size(static_cast<int64_t>(i) + 2) + w.before[i] + w.after[i];
+      sizes.push_back((padded - w.dilations[i] * (w.kernel[i] - 1) - 1) / w.strides[i] + 1);
+    }
+    checked_count(sizes);
+  }
   if (!w.symmetric()) x = at::constant_pad_nd(x, w.take_padding(x.sizes().slice(2)));
   const at::Tensor bias = call.has(2) ? call.in[2].t : at::Tensor();
   const std::vector<int64_t> no_output_padding(w.kernel.size(), 0);
@@ -63,14 +71,21 @@ Values conv_transpose(const Call& call) {
       call.node.ints("output_padding", std::vector<int64_t>(n, 0));
   GRAPESHOT_CHECK(output_padding.size() == n, kInvalidArgument, "output_padding does not fit ", n,
                   " spatial axes");
+  const int64_t groups = call.node.i("group", 1);
+  const auto sane = [](int64_t i) { return i >= 0 && i <= (int64_t{1} << 31); };
+  GRAPESHOT_CHECK(std::ranges::all_of(output_padding, sane) &&
+                      std::ranges::all_of(call.node.ints("output_shape", {}), sane) && sane(groups),
+                  kInvalidArgument, "output_padding, output_shape or group is impossible");
   take_output_shape(call, spatial, output_padding, w);
   if (call.planning) {
-    std::vector<int64_t> sizes = {x.size(0), weight.size(1) * call.node.i("group", 1)};
+    std::vector<int64_t> sizes = {x.size(0), weight.size(1) * groups}, cropped = sizes;
     for (size_t i = 0; i < n; ++i) {
       const int64_t last = int64_t{w.strides[i]} * (spatial[i] - 1) + output_padding[i];
       sizes.push_back(last + w.dilations[i] * (w.kernel[i] - 1) + 1);
+      cropped.push_back(sizes.back() - w.before[i] - w.after[i]);
     }
     checked_count(sizes);
+    checked_count(cropped);
   }
   bool crops = !w.symmetric();
   for (const int64_t pad : w.before) crops |= pad < 0;
@@ -81,7 +96,7 @@ Values conv_transpose(const Call& call) {
   }
   const at::Tensor bias = call.has(2) ? call.in[2].t : at::Tensor();
   at::Tensor y = at::convolution(x, weight, bias, w.strides, w.before, w.dilations, true,
-                                 output_padding, call.node.i("group", 1));
+                                 output_padding, groups);
   if (crops) y = at::constant_pad_nd(y, crop);
   return {unfold_rows(y, call.in[0])};
 }
@@ -94,6 +109,7 @@ Values gemm(const Call& call) {
   const Value a = transposed(call.in[0], call.node.i("transA", 0) != 0);
   const Value b = transposed(call.in[1], call.node.i("transB", 0) != 0);
   GRAPESHOT_CHECK(a.rank() == 2 && b.rank() == 2, kInvalidArgument, "A and B must have two axes");
+  if (call.planning) checked_count({a.size(0), b.size(1)});
   const bool has_c = call.has(2);
   // One call when C is a bias that every row shares.
   if (has_c && a.rows && !b.rows && !call.in[2].rows && call.in[2].rank() <= 1) {

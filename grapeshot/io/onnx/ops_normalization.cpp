@@ -102,6 +102,7 @@ Values local_response_normalization(const Call& call) {
   const int64_t size = call.node.i("size", 0);
   GRAPESHOT_CHECK(size > 0 && x.dim() >= 3 && size < (int64_t{1} << 20), kInvalidArgument,
                   "size is ", size, ", the input has ", x.dim(), " axes");
+  if (call.planning) checked_count({x.size(0), x.size(1) + size, x.flatten(2).size(2)});
   const double alpha = call.node.f("alpha", 1e-4f), beta = call.node.f("beta", 0.75f);
   const at::Tensor square = x.square().flatten(2).unsqueeze(1);  // [N, 1, C, space]
   const int64_t before = (size - 1) / 2;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -30,7 +31,7 @@ struct Axis {
   float start = 0.f, end = 1.f;  // the part of the input that tf_crop_and_resize takes
 };
 
-float source(const Axis& a, int64_t i, const Rule& rule) {
+float raw_source(const Axis& a, int64_t i, const Rule& rule) {
   const auto x = static_cast<float>(i);
   const auto in = static_cast<float>(a.in), out = static_cast<float>(a.out);
   if (rule.coordinates == "asymmetric") return x / a.scale;
@@ -48,6 +49,12 @@ float source(const Axis& a, int64_t i, const Rule& rule) {
     return in / 2.f * (1.f - adjustment) + (x + 0.5f) / a.scale - 0.5f;
   }
   return (x + 0.5f) / a.scale - 0.5f;
+}
+
+// Where output position i looks in the input; far outside is as good as anywhere outside.
+float source(const Axis& a, int64_t i, const Rule& rule) {
+  const float x = raw_source(a, i, rule);
+  return std::isfinite(x) ? std::clamp(x, -1e9f, 1e9f) : -1.f;
 }
 
 int64_t nearest(const Axis& a, float x, const Rule& rule) {
@@ -201,6 +208,8 @@ Values resize(const Call& call) {
   GRAPESHOT_CHECK(node.i("antialias", 0) == 0, kUnsupported, "antialias is not supported");
   std::vector<int64_t> axes = node.ints("axes", {});
   for (int64_t& axis : axes) axis = normal_axis(axis, x.rank());
+  GRAPESHOT_CHECK(std::set(axes.begin(), axes.end()).size() == axes.size(), kInvalidArgument,
+                  "an axis is named twice");
   for (int64_t i = 0; !node.find("axes") && i < x.rank(); ++i) axes.push_back(i);
   if (call.opset < 11) {
     const Rule rule{node.s("mode", "nearest"), "asymmetric", "simple"};

@@ -32,6 +32,8 @@ Values run_batch(const BoundNode& bound, const Call& call, const std::string& pa
     std::string why = e.what_without_backtrace();
     why = why.substr(0, why.find('\n'));
     throw Error(ErrorCode::kInvalidArgument, place() + why);
+  } catch (const std::exception& e) {  // oneDNN's, or no memory
+    throw Error(ErrorCode::kInvalidArgument, place() + e.what());
   }
 }
 
@@ -99,7 +101,9 @@ Program::Program(const Network& network) : path_(network.path), opset_(network.o
     const auto slot = static_cast<int32_t>(slots_.size());
     constants_.emplace_back();
     ready_after_.push_back(static_cast<int32_t>(steps_.size()));
-    return slots_.emplace(name, slot).first->second;
+    const auto [it, added] = slots_.emplace(name, slot);
+    GRAPESHOT_CHECK(added, kParse, path_, ": '", name, "' is written twice");
+    return it->second;
   };
   input_ = new_slot(network.input);
   for (const auto& [name, t] : network.constants) {

@@ -12,6 +12,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/io/file.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -176,7 +177,7 @@ std::filesystem::path external_file(const std::string& location, const std::stri
 }
 
 at::Tensor read_external(const TensorFields& t, const ElementType& type, uint64_t bytes,
-                         const std::string& path, const std::string& what) {
+                         const std::string& path, const std::string& what, uint64_t& total) {
   const External external = external_of(t, what);
   const std::filesystem::path file = external_file(external.location, path, what);
   std::error_code error;
@@ -189,6 +190,10 @@ at::Tensor read_external(const TensorFields& t, const ElementType& type, uint64_
   GRAPESHOT_CHECK(external.offset <= size && length <= size - external.offset, kParse, what,
                   ": its external data ends at byte ", external.offset + length, " of '",
                   external.location, "', which has ", size, " bytes");
+  total += length;
+  GRAPESHOT_CHECK(total >> 20 < max_file_mib(), kParse, what,
+                  ": the model's external data holds more than ", max_file_mib(),
+                  " MiB; --max-file-mib allows more");
   at::Tensor out = at::empty(t.dims, at::TensorOptions(type.type));
   std::ifstream in(file, std::ios::binary);
   in.seekg(static_cast<std::streamoff>(external.offset));
@@ -197,7 +202,8 @@ at::Tensor read_external(const TensorFields& t, const ElementType& type, uint64_
   return out;
 }
 
-at::Tensor make_tensor(const TensorFields& t, const std::string& path, const std::string& what) {
+at::Tensor make_tensor(const TensorFields& t, const std::string& path, const std::string& what,
+                       uint64_t& external) {
   const ElementType* type = element_type(t.type);
   GRAPESHOT_CHECK(type, kUnsupported, what, " has element type ", t.type, "; ", known_types(),
                   " can be read");
@@ -209,7 +215,7 @@ at::Tensor make_tensor(const TensorFields& t, const std::string& path, const std
     count *= dim;
   }
   if (t.location != 0) {
-    return read_external(t, *type, static_cast<uint64_t>(count) * size, path, what);
+    return read_external(t, *type, static_cast<uint64_t>(count) * size, path, what, external);
   }
   const auto copy = [&](const auto& values, at::ScalarType stored) {
     GRAPESHOT_CHECK(static_cast<uint64_t>(count) == values.size(), kParse, what, " has ",
@@ -256,11 +262,12 @@ at::Tensor normalised(at::Tensor t) {
 
 }  // namespace
 
-NamedTensor read_tensor(pbf_reader reader, const std::string& path, const std::string& place) {
+NamedTensor read_tensor(pbf_reader reader, const std::string& path, const std::string& place,
+                        uint64_t& external) {
   TensorFields fields = read_fields(reader);
   const std::string what =
       str(path, ": ", place, fields.name.empty() ? "" : str(" '", fields.name, "'"));
-  at::Tensor t = normalised(make_tensor(fields, path, what));
+  at::Tensor t = normalised(make_tensor(fields, path, what, external));
   if (t.is_floating_point()) {
     const auto odd = t.isnan().sum().item<int64_t>();
     GRAPESHOT_CHECK(odd == 0, kParse, what, " has ", odd, " NaN among its ", t.numel(), " values");

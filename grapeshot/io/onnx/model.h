@@ -15,7 +15,7 @@ class OnnxModel final : public Model {
   /// Checks `graph`, runs it once with two rows and once row by row, and lowers it.
   /// Throws Error naming the file and the node: kUnsupported (all unsupported operators at once,
   /// an input that is not float32), kParse (dangling or cyclic graph), kInvalidArgument (shapes
-  /// that do not fit, tensors of more than 2^28 values).
+  /// that do not fit, tensors of more than 2^26 values).
   explicit OnnxModel(const Graph& graph);
   /// The same for a network whose nodes have their functions already, constants not yet folded.
   explicit OnnxModel(Network network);

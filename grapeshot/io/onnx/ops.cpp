@@ -33,7 +33,7 @@ const Operator* find_operator(const Node& node, int64_t opset) {
 }
 
 int64_t checked_count(at::IntArrayRef sizes) {
-  constexpr int64_t kMost = int64_t{1} << 28;
+  constexpr int64_t kMost = int64_t{1} << 26;
   int64_t count = 1;
   for (const int64_t size : sizes) {
     GRAPESHOT_CHECK(size >= 0, kInvalidArgument, "a size of ", size, " is impossible");

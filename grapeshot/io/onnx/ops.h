@@ -89,7 +89,7 @@ struct Operator {
 // Shared by the groups.
 
 /// Values of a tensor with the shape `sizes`; throws kInvalidArgument when torch could not hold
-/// them or when they are more than a network has in earnest (2^28).
+/// them or when they are more than a network has in earnest (2^26).
 int64_t checked_count(at::IntArrayRef sizes);
 
 /// Both operands with equal ONNX rank, so that torch broadcasts them as ONNX would.

@@ -174,6 +174,13 @@ double constant_number(const Call& call, size_t input) {
   return values[0];
 }
 
+int64_t constant_integer(const Call& call, size_t input) {
+  const double value = constant_number(call, input);
+  GRAPESHOT_CHECK(value >= -0x1p53 && value <= 0x1p53, kInvalidArgument, "input ", input, " is ",
+                  value);
+  return static_cast<int64_t>(value);
+}
+
 std::vector<int64_t> axes_of(const Call& call, size_t input) {
   if (call.node.find("axes")) return call.node.ints("axes", {});
   return call.has(input) ? constant_ints(call, input) : std::vector<int64_t>{};

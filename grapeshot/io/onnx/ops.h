@@ -127,6 +127,8 @@ struct Aligned {
 /// The same for numbers, of one value.
 [[nodiscard]] std::vector<double> constant_numbers(const Call& call, size_t input);
 [[nodiscard]] double constant_number(const Call& call, size_t input);
+/// A whole number within +-2^53, of any type.
+[[nodiscard]] int64_t constant_integer(const Call& call, size_t input);
 
 /// `axes` as an attribute, or as input `input` where the opset has it there; empty when neither is
 /// given. Not yet normalised.

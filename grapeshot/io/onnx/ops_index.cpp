@@ -231,7 +231,7 @@ Values tile(const Call& call) {
 
 Values one_hot(const Call& call) {
   const Value& index = call.in[0];
-  const auto depth = static_cast<int64_t>(constant_number(call, 1));
+  const auto depth = constant_integer(call, 1);
   const at::Tensor& values = call.in[2].t;
   GRAPESHOT_CHECK(values.numel() == 2, kInvalidArgument, "the values are ", values.numel(),
                   ", not off and on");
@@ -248,7 +248,7 @@ Values one_hot(const Call& call) {
 
 Values trilu(const Call& call) {
   const Value& x = call.in[0];
-  const int64_t k = call.has(1) ? static_cast<int64_t>(constant_number(call, 1)) : 0;
+  const int64_t k = call.has(1) ? constant_integer(call, 1) : 0;
   GRAPESHOT_CHECK(x.rank() >= 2, kInvalidArgument, "the input has fewer than two axes");
   const bool upper = call.node.i("upper", 1) != 0;
   return {Value{upper ? at::triu(x.t, k) : at::tril(x.t, k), x.rows}};

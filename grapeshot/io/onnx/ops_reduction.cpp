@@ -84,8 +84,7 @@ Values arg_extreme(const Call& call) {
 
 Values cumulative_sum(const Call& call) {
   const Value& x = call.in[0];
-  const int64_t axis =
-      normal_axis(static_cast<int64_t>(constant_number(call, 1)), x.rank()) + x.rows;
+  const int64_t axis = normal_axis(constant_integer(call, 1), x.rank()) + x.rows;
   const bool reverse = call.node.i("reverse", 0) != 0;
   const at::Tensor from = reverse ? x.t.flip(axis) : x.t;
   at::Tensor y = from.cumsum(axis, x.t.scalar_type());
@@ -96,8 +95,7 @@ Values cumulative_sum(const Call& call) {
 Values top_k(const Call& call) {
   const Value& x = call.in[0];
   const int64_t axis = normal_axis(call.node.i("axis", -1), x.rank()) + x.rows;
-  const int64_t k =
-      call.opset < 10 ? call.node.i("k", -1) : static_cast<int64_t>(constant_number(call, 1));
+  const int64_t k = call.opset < 10 ? call.node.i("k", -1) : constant_integer(call, 1);
   GRAPESHOT_CHECK(k >= 0 && k <= x.t.size(axis), kInvalidArgument, "k is ", k, " along an axis of ",
                   x.t.size(axis));
   // Of equal values ONNX takes the one with the smaller index, which is what a stable sort gives.

@@ -195,6 +195,8 @@ std::vector<Axis> by_sizes(const Value& x, const std::vector<int64_t>& axes,
                                              : std::ranges::max_element(out, by_scale)->scale;
   for (Axis& a : out) {
     a.scale = scale;
+    GRAPESHOT_CHECK(static_cast<double>(scale) * static_cast<double>(a.in) < 1e12, kInvalidArgument,
+                    "a scale of ", scale, " is impossible");
     a.out = static_cast<int64_t>(
         std::floor(static_cast<double>(scale * static_cast<float>(a.in)) + 0.5));
   }

@@ -31,7 +31,8 @@ namespace {
 bool onednn_takes(const at::Tensor& x) {
   return at::native::mkldnn_convolution_pointwise != nullptr &&
          at::native::mkldnn_convolution_pointwise_binary != nullptr && x.dim() == 4 &&
-         x.device().is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0 &&
+         x.device().is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0 && x.size(0) > 1 &&
+         x.size(1) > 1 &&  // torch does a row, and one channel, in better ways
          at::globalContext().userEnabledMkldnn() && at::hasMKLDNN();
 }
 

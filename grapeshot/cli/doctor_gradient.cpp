@@ -10,6 +10,7 @@
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/core/rng.h"
 #include "grapeshot/io/onnx/gradient_path.h"
+#include "grapeshot/io/onnx/surrogate.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -21,8 +22,7 @@ void describe_steps(const Patient& patient, Report& report) {
   const onnx::OnnxModel& net = patient.net;
   int64_t steps = 0;
   for (const onnx::BoundNode& bound : net.network().nodes) {
-    const std::string& op = bound.node.op;
-    steps += op == "Sign" || op == "Round" || op == "Floor" || op == "Ceil";
+    steps += onnx::is_step_operator(bound.node.op) ? 1 : 0;
   }
   report.json["logits"] = net.has_logits();
   report.json["surrogates"] = net.has_surrogates();

@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/shapes.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -136,9 +137,7 @@ Values join_outputs(const Call& call) {
   std::vector<at::Tensor> parts;
   for (const Value& v : call.in) {
     const at::Tensor t = v.t.to(call.real);
-    int64_t width = 1;
-    for (const int64_t size : v.shape()) width *= size;
-    parts.push_back(n < 0 ? t.flatten() : as_rows({t, v.rows}, n).reshape({n, width}));
+    parts.push_back(n < 0 ? t.flatten() : as_rows({t, v.rows}, n).reshape({n, product(v.shape())}));
   }
   return {Value{at::cat(parts, n < 0 ? 0 : 1), n >= 0}};
 }

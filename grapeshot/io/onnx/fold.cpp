@@ -1,7 +1,5 @@
 // grapeshot/io/onnx/fold.cpp: the first run of a network.
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <unordered_set>
 
 #include <ATen/ATen.h>
@@ -9,6 +7,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/onnx/bind.h"
 #include "grapeshot/io/onnx/program.h"
+#include "grapeshot/io/onnx/shapes.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -19,8 +18,7 @@ std::vector<int64_t> shape_of(const Value& v) {
 }
 
 int64_t numel(const Value& v) {
-  const std::vector<int64_t> shape = shape_of(v);
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  return product(shape_of(v));
 }
 
 // Multiply-adds of one row.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
 #include <unordered_set>
 
 #include <ATen/ATen.h>
@@ -15,21 +14,19 @@
 #include "grapeshot/io/onnx/bind.h"
 #include "grapeshot/io/onnx/fused.h"
 #include "grapeshot/io/onnx/lower.h"
+#include "grapeshot/io/onnx/shapes.h"
+#include "grapeshot/io/onnx/surrogate.h"
 
 namespace grapeshot::onnx {
 namespace {
 
-int64_t product(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
 // [N, shape...] of a tensor that may not depend on the input at all -> [N, K].
 at::Tensor flat_rows(const Value& v, int64_t n, int64_t width, at::ScalarType real,
                      const std::string& path) {
-  GRAPESHOT_CHECK(!v.ragged && product(v.shape().vec()) == width, kUnsupported, path,
+  GRAPESHOT_CHECK(!v.ragged && product(v.shape()) == width, kUnsupported, path,
                   ": the shape of the output depends on the input");
   const at::Tensor t = v.t.to(real);
-  if (v.rows) return t.reshape({n, product(v.shape().vec())});
+  if (v.rows) return t.reshape({n, width});
   return t.reshape({1, t.numel()}).expand({n, t.numel()});
 }
 
@@ -78,8 +75,7 @@ OnnxModel::OnnxModel(Network network) : name_(network.path), network_(std::move(
                   "' has no values");
   find_logits(network_, recording_);
   for (const BoundNode& bound : network_.nodes) {
-    const std::string& op = bound.node.op;
-    has_surrogates_ |= op == "Sign" || op == "Round" || op == "Floor" || op == "Ceil";
+    has_surrogates_ |= is_step_operator(bound.node.op);
   }
   as_read_ = compile(network_);
   find_taps();

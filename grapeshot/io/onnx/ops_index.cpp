@@ -9,6 +9,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/onnx/ops.h"
+#include "grapeshot/io/onnx/shapes.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -37,12 +38,6 @@ Values concat(const Call& call) {
     parts.push_back(rows < 0 ? v.t : as_rows(v, rows));
   }
   return {Value{at::cat(parts, axis + (rows >= 0)), rows >= 0}};
-}
-
-// Indices count from the end where they are negative.
-at::Tensor wrapped(const at::Tensor& index, int64_t size) {
-  const at::Tensor i = index.to(at::kLong);
-  return at::where(i < 0, i + size, i);
 }
 
 Values gather(const Call& call) {

@@ -1,19 +1,15 @@
 // grapeshot/io/onnx/ops_scatter.cpp: reading and writing at places that a tensor names.
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/onnx/ops.h"
+#include "grapeshot/io/onnx/shapes.h"
 
 namespace grapeshot::onnx {
 namespace {
-
-int64_t product(at::IntArrayRef shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
 
 // The operands with a row axis in front, of size 1 where nothing depends on the row.
 struct Batch {
@@ -31,11 +27,6 @@ struct Batch {
     return {Value{rows ? y : y.squeeze(0), rows}};
   }
 };
-
-at::Tensor wrapped(const at::Tensor& index, int64_t size) {
-  const at::Tensor i = index.to(at::kLong);
-  return at::where(i < 0, i + size, i);
-}
 
 // Index tensors [B, M] for data [B, sizes...] and indices [B, M, k].
 std::vector<at::Tensor> places(const at::Tensor& data, const at::Tensor& index) {

@@ -1,19 +1,15 @@
 // grapeshot/io/onnx/ops_shape.cpp: constants, types and shapes.
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/onnx/ops.h"
+#include "grapeshot/io/onnx/shapes.h"
 
 namespace grapeshot::onnx {
 namespace {
-
-int64_t product(at::IntArrayRef shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
 
 // The tensor with the file's float as the run's.
 at::Tensor in_real(const Call& call, const at::Tensor& t) {

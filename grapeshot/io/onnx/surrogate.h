@@ -2,6 +2,8 @@
 // straight-through gradient (Bengio et al., 2013; Hubara et al., 2016) when one is asked for.
 #pragma once
 
+#include <string_view>
+
 #include <ATen/core/Tensor.h>
 
 #include "grapeshot/core/model.h"
@@ -15,6 +17,11 @@ enum class StepKind {
   kFloor,
   kCeil,
 };
+
+/// Whether the ONNX operator is one of these: its gradient is a surrogate.
+[[nodiscard]] inline bool is_step_operator(std::string_view op) {
+  return op == "Sign" || op == "Round" || op == "Floor" || op == "Ceil";
+}
 
 /// The step function of `x`, element by element. Where history is recorded, the gradient passes
 /// straight through: everywhere (kLoose), or for kSign and kStep only where |x| is at most the mean

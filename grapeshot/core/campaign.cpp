@@ -40,7 +40,7 @@ struct Group {
 
 struct Unit {
   size_t group = 0;
-  std::unique_ptr<Shard> shard;
+  std::unique_ptr<Worker> worker;
   uint64_t seed = 0;
   size_t caught_up = 0;  // of group.retired
   int64_t corpus_size = 0;
@@ -63,8 +63,9 @@ at::Tensor region_originals(const Group& group) {
 class Campaign {
  public:
   Campaign(const std::vector<CampaignModel>& models, const LoopOptions& options,
-           CampaignObserver& observer, const std::atomic<bool>& stop)
+           CampaignObserver& observer, const std::atomic<bool>& stop, const MakeWorker& make)
       : options_(options),
+        make_(make),
         observer_(observer),
         deadline_(options.seconds > 0. ? options.seconds : kInfinity, &stop),
         outer_(&stop) {
@@ -148,7 +149,7 @@ class Campaign {
       result_.batch.push_back(0);
     } else {
       result_.batch.push_back(
-          open_unit(static_cast<size_t>(&group - groups_.data()), all).shard->batch());
+          open_unit(static_cast<size_t>(&group - groups_.data()), all).worker->batch());
     }
   }
 
@@ -158,10 +159,10 @@ class Campaign {
     unit.group = g;
     unit.seed = derive_seed({options_.seed, g, static_cast<uint64_t>(group.shards++)});
     unit.caught_up = group.retired.size();
-    unit.shard = std::make_unique<Shard>(
-        ShardSetup{group.model, &*group.specs, group.head, group.originals, &*group.coverage,
-                   unit.seed, std::move(instances), &*group.violations, corpus_bytes_},
-        options_);
+    unit.worker =
+        make_(WorkerSetup{group.model, &*group.specs, group.head, group.originals, &*group.coverage,
+                          unit.seed, std::move(instances), &*group.violations, corpus_bytes_},
+              options_);
     return unit;
   }
 
@@ -241,11 +242,11 @@ class Campaign {
       pending_.erase(pending_.begin());
       Unit& unit = open_unit(static_cast<size_t>(g), {i});
       Group& group = groups_[unit.group];
-      result_.batch[unit.group] = unit.shard->batch();
+      result_.batch[unit.group] = unit.worker->batch();
       const Deadline own(options_.seconds_per_instance, outer_);
       instance_start_[group.first + i] = Clock::now();
-      while (!own.expired() && !finished() && unit.shard->unbroken() > 0) step(unit, own, lock);
-      unit.shard.reset();  // its corpus is not needed any more
+      while (!own.expired() && !finished() && unit.worker->unbroken() > 0) step(unit, own, lock);
+      unit.worker.reset();  // its corpus is not needed any more
       unit.corpus_size = 0;
     }
   }
@@ -256,7 +257,7 @@ class Campaign {
     catch_up(unit);
     unit.busy = true;
     lock.unlock();
-    const Iteration iteration = unit.shard->iterate(deadline);
+    const Iteration iteration = unit.worker->iterate(deadline);
     std::vector<Finding> confirmed;
     int64_t borderline = 0;
     for (const Hit& hit : iteration.hits) {
@@ -274,7 +275,7 @@ class Campaign {
     for (size_t i = 0; i < iteration.per_instance.size(); ++i) {
       result_of(group, static_cast<int64_t>(i)).candidates += iteration.per_instance[i];
     }
-    unit.corpus_size = unit.shard->corpus_size();
+    unit.corpus_size = unit.worker->corpus_size();
     note_closest(unit);
     for (Finding& finding : confirmed) accept(group, finding);
   }
@@ -333,7 +334,7 @@ class Campaign {
         group.retired.push_back(own);
         --group.unbroken;
         for (Unit& unit : units_) {
-          if (!unit.busy && unit.shard && &groups_[unit.group] == &group) catch_up(unit);
+          if (!unit.busy && unit.worker && &groups_[unit.group] == &group) catch_up(unit);
         }
       }
     }
@@ -343,20 +344,20 @@ class Campaign {
   void catch_up(Unit& unit) {
     const Group& group = groups_[unit.group];
     for (; unit.caught_up < group.retired.size(); ++unit.caught_up) {
-      unit.shard->retire(group.retired[unit.caught_up]);
+      unit.worker->retire(group.retired[unit.caught_up]);
     }
   }
 
   // What the shard got closest to, for the instances without a finding.
   void note_closest(const Unit& unit) {
     const Group& group = groups_[unit.group];
-    const at::Tensor margins = unit.shard->best_margin();
+    const at::Tensor margins = unit.worker->best_margin();
     const auto* margin = margins.const_data_ptr<float>();
     for (int64_t i = 0; i < static_cast<int64_t>(group.instances.size()); ++i) {
       InstanceResult& result = result_of(group, i);
       if (result.findings > 0 || margin[i] >= result.best_margin) continue;
       result.best_margin = margin[i];
-      result.closest = unit.shard->best_input().select(0, i).clone();
+      result.closest = unit.worker->best_input().select(0, i).clone();
     }
   }
 
@@ -389,6 +390,7 @@ class Campaign {
   }
 
   LoopOptions options_;
+  const MakeWorker& make_;
   CampaignObserver& observer_;
   Deadline deadline_;
   const std::atomic<bool>* outer_;
@@ -411,8 +413,9 @@ class Campaign {
 }  // namespace
 
 CampaignResult run_campaign(const std::vector<CampaignModel>& models, const LoopOptions& options,
-                            CampaignObserver& observer, const std::atomic<bool>& stop) {
-  return Campaign(models, options, observer, stop).run();
+                            CampaignObserver& observer, const std::atomic<bool>& stop,
+                            const MakeWorker& make) {
+  return Campaign(models, options, observer, stop, make).run();
 }
 
 }  // namespace grapeshot

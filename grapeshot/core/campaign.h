@@ -83,6 +83,7 @@ struct CampaignResult {
 /// Throws Error{kInvalidArgument} when a property does not fit its model.
 [[nodiscard]] CampaignResult run_campaign(const std::vector<CampaignModel>& models,
                                           const LoopOptions& options, CampaignObserver& observer,
-                                          const std::atomic<bool>& stop);
+                                          const std::atomic<bool>& stop,
+                                          const MakeWorker& make = make_shard);
 
 }  // namespace grapeshot

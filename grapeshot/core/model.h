@@ -63,6 +63,9 @@ class Model {
   /// Values that one layer reads and writes for one row, at most.
   [[nodiscard]] virtual int64_t widest_layer() const { return activation_values(); }
 
+  /// Calls that one forward pass makes, whatever its number of rows.
+  [[nodiscard]] virtual int64_t steps() const { return 1; }
+
   /// One forward pass of the lowered graph, without history.
   [[nodiscard]] virtual at::Tensor forward(const at::Tensor& x, Head head) const = 0;
 

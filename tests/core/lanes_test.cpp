@@ -105,7 +105,7 @@ TEST_CASE("Finding: its seed and iteration make the shard find it again") {
   const Property* const pointer = &property;
   const SpecTensors specs({&pointer, 1});
   SharedCoverage coverage(model, options);
-  ShardSetup setup;
+  WorkerSetup setup;
   setup.model = &model;
   setup.specs = &specs;
   setup.originals = at::full({1, kInputs}, 0.5);

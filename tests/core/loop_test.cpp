@@ -33,7 +33,7 @@ struct Bench {
 
   Shard shard(uint64_t seed = 1) {
     coverage.emplace(model, options);
-    ShardSetup setup;
+    WorkerSetup setup;
     setup.model = &model;
     setup.specs = &*specs;
     setup.originals = originals;

@@ -8,6 +8,8 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "grapeshot/io/onnx/window_loops.h"
+
 // Convolutions with what follows them, as torch.compile calls them; no header declares them, and a
 // build of torch may lack them.
 namespace at::native {
@@ -125,6 +127,9 @@ Values fused_conv(const Call& call) {
   const auto recorded = [](const at::Tensor& t) { return t.defined() && records(t); };
   const bool plain = !recorded(x) && !recorded(weight) && !recorded(bias) && !recorded(other);
   at::Tensor y;
+  if (plain && !other.defined() && is_one_channel(x, weight, groups, w)) {
+    return {unfold_rows(conv_one_channel(x, weight, bias, w, relu), call.in[0])};
+  }
   if (plain && onednn_takes(x)) {
     const std::optional<at::Tensor> b = bias.defined() ? std::optional(bias) : std::nullopt;
     const c10::List<std::optional<at::Scalar>> none;

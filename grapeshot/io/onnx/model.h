@@ -28,6 +28,7 @@ class OnnxModel final : public Model {
   [[nodiscard]] int64_t macs() const override { return recording_.macs; }
   [[nodiscard]] int64_t activation_values() const override { return recording_.activation_values; }
   [[nodiscard]] int64_t widest_layer() const override { return recording_.widest_node; }
+  [[nodiscard]] int64_t steps() const override { return lowered_.program->steps(); }
   [[nodiscard]] const std::vector<Tap>& taps() const override { return taps_; }
 
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, Head head) const override;

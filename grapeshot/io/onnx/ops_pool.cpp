@@ -6,6 +6,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/onnx/ops.h"
+#include "grapeshot/io/onnx/window_loops.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -20,6 +21,7 @@ Values max_pool(const Call& call) {
     x = at::constant_pad_nd(x, w.take_padding(x.sizes().slice(2)),
                             -std::numeric_limits<double>::infinity());
   }
+  if (is_pooled_last(x, w)) return {unfold_rows(max_pool_last(x, w), call.in[0])};
   at::Tensor y;
   switch (w.kernel.size()) {
     case 1:
@@ -71,7 +73,11 @@ Values average_pool(const Call& call) {
     plain = plain && w.dilations[i] == 1 && w.before[i] <= w.kernel[i] / 2;
   }
   at::Tensor y;
-  if (!plain) {
+  const std::vector<int64_t> pads = w.torch_padding();
+  const bool padded = std::ranges::any_of(pads, [](int64_t p) { return p != 0; });
+  if (plain && !padded && !w.ceil && is_pooled_last(x, w)) {
+    y = mean_pool_last(x, w);
+  } else if (!plain) {
     y = mean_over(x, w, counts_padding);
   } else if (w.kernel.size() == 1) {
     y = at::avg_pool1d(x, w.kernel, w.strides, w.before, w.ceil, counts_padding);

@@ -83,6 +83,8 @@ class Program {
   /// The slot to ask `run` for; throws kInternal when no tensor has that name.
   [[nodiscard]] int32_t slot(const std::string& tensor) const;
 
+  [[nodiscard]] int64_t steps() const { return static_cast<int64_t>(steps_.size()); }
+
  private:
   struct Step {
     BoundNode bound;

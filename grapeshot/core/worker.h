@@ -1,0 +1,120 @@
+// grapeshot/core/worker.h: what runs on a lane of a campaign, one iteration after another.
+//
+// A worker proposes inputs for instances of one model. The fuzzing loop (core/loop.h) is one kind,
+// the portfolio of attacks (falsify/portfolio.h) another.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "grapeshot/base/deadline.h"
+#include "grapeshot/core/corpus.h"
+#include "grapeshot/core/coverage.h"
+#include "grapeshot/core/model.h"
+#include "grapeshot/core/options.h"
+#include "grapeshot/core/spec.h"
+
+namespace grapeshot {
+
+/// Coverage of one model, shared by its workers.
+class SharedCoverage {
+ public:
+  SharedCoverage(const Model& model, const LoopOptions& options);
+
+  /// Indices of the model's taps to record, empty when nothing can be gained any more.
+  [[nodiscard]] std::vector<int64_t> wanted();
+  /// The gain [N] of the driving criterion, undefined when there is none.
+  [[nodiscard]] at::Tensor update(const std::vector<at::Tensor>& activations);
+  /// Name and value of every criterion, the driving one first.
+  [[nodiscard]] std::vector<std::pair<std::string, double>> values();
+
+ private:
+  std::mutex mutex_;
+  std::vector<int64_t> taps_;
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<Criterion>> criteria_;
+  bool drives_ = true;  ///< whether the first one drives, or all are only reported
+};
+
+/// Inputs of one model that violated so far, shared by its workers.
+class SharedViolations {
+ public:
+  /// How many of the rows [n, D] are new.
+  [[nodiscard]] int64_t insert(const at::Tensor& x);
+
+ private:
+  std::mutex mutex_;
+  HashSet seen_;
+};
+
+/// An input that violates by the batched float32 evaluation; not yet confirmed.
+struct Hit {
+  int64_t instance = 0, region = 0;  ///< of the worker's SpecTensors
+  at::Tensor x;                      ///< [D]
+  float margin = 0.f;
+  int64_t iteration = 0, row = 0, parent = 0;
+  std::string mutation;
+};
+
+struct Iteration {
+  int64_t candidates = 0;      ///< rows that a mutation made
+  int64_t inputs_checked = 0;  ///< rows whose verdict was computed, iterates included
+  int64_t violations = 0;      ///< candidates that violate
+  int64_t distinct_violations = 0;
+  std::vector<int64_t> per_instance;  ///< [I] candidates
+  int64_t cost = 0;  ///< multiply-adds of all passes, a backward pass counted as two forward ones
+  std::vector<Hit> hits;  ///< at most a few per instance that still wants findings, best first
+};
+
+/// What a worker works on; everything outlives it and may be shared between workers.
+struct WorkerSetup {
+  const Model* model = nullptr;
+  const SpecTensors* specs = nullptr;
+  Head head = Head::kOutputs;  ///< kLogits only where no property looks at more than differences
+  at::Tensor originals;        ///< [R, D], inside their boxes
+  SharedCoverage* coverage = nullptr;
+  uint64_t seed = 0;                       ///< of this worker
+  std::vector<int64_t> instances;          ///< the ones to work on
+  SharedViolations* violations = nullptr;  ///< null: the worker counts for itself
+  int64_t corpus_bytes = int64_t{64} << 20;
+};
+
+/// Not thread-safe: a lane at a time.
+class Worker {
+ public:
+  virtual ~Worker() = default;
+
+  /// A short piece of work. Returns early, with what was done, when `deadline` expires.
+  [[nodiscard]] virtual Iteration iterate(const Deadline& deadline) = 0;
+
+  /// `instance` needs no more findings.
+  virtual void retire(int64_t instance) = 0;
+
+  /// Instances that still want findings, ascending.
+  [[nodiscard]] virtual const std::vector<int64_t>& active() const = 0;
+  [[nodiscard]] int64_t unbroken() const { return static_cast<int64_t>(active().size()); }
+  [[nodiscard]] virtual int64_t batch() const = 0;  ///< rows
+  [[nodiscard]] virtual int64_t corpus_size() const = 0;
+
+  /// The smallest margin seen per instance [I] float32 (+inf: none yet) and its input [I, D].
+  [[nodiscard]] virtual const at::Tensor& best_margin() const = 0;
+  [[nodiscard]] virtual const at::Tensor& best_input() const = 0;
+};
+
+using MakeWorker =
+    std::function<std::unique_ptr<Worker>(const WorkerSetup& setup, const LoopOptions& options)>;
+
+/// Rows that one gradient pass of `model` handles well: their activations fit a core's cache.
+[[nodiscard]] int64_t micro_batch(const Model& model);
+
+/// The size of equal pieces, the last one perhaps smaller, of at most `most` of `rows` rows each.
+[[nodiscard]] int64_t even_pieces(int64_t rows, int64_t most);
+
+}  // namespace grapeshot

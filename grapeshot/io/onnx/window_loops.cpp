@@ -1,0 +1,222 @@
+#include "grapeshot/io/onnx/window_loops.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include <ATen/ATen.h>
+#include <ATen/native/Pool.h>
+
+#include "grapeshot/io/onnx/fused.h"
+
+// One version per level of x86-64, chosen by the loader; sanitizers do not start early enough.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define GRAPESHOT_CLONES \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define GRAPESHOT_CLONES
+#endif
+
+namespace grapeshot::onnx {
+namespace {
+
+// Channels that are worked on in a register; where registers are shorter, in several.
+constexpr int64_t kLane = 16;
+using Lane = float __attribute__((vector_size(4 * kLane)));
+
+struct Plane {
+  int64_t height, width, channels;
+};
+
+struct Steps {
+  int64_t rows, columns;  // of the kernel
+  int64_t down, right;    // strides
+  int64_t spread_down, spread_right;
+};
+
+#define GRAPESHOT_INLINE inline __attribute__((always_inline))
+
+GRAPESHOT_INLINE void load(Lane& lane, const float* from) {
+  std::memcpy(&lane, from, sizeof(Lane));
+}
+
+GRAPESHOT_INLINE void store(float* to, const Lane& lane) {
+  std::memcpy(to, &lane, sizeof(Lane));
+}
+
+// The last lane ends where the channels do, over others that have been there before.
+GRAPESHOT_INLINE int64_t within(int64_t first, int64_t channels) {
+  return std::min(first, channels - kLane);
+}
+
+// Neighbours in a row of pixels that share the loads of weights.
+constexpr int64_t kPixels = 4;
+
+// One image: x [in.height, in.width] to y [out.height, out.width, O], w [A B, O].
+GRAPESHOT_CLONES
+void convolve(const float* x, Plane in, const float* w, const float* bias, float* y, Plane out,
+              Steps s, bool relu) {
+  const Lane least = Lane{} + (relu ? 0.f : -std::numeric_limits<float>::infinity());
+  for (int64_t begin = 0; begin < out.channels; begin += kLane) {
+    const int64_t first = within(begin, out.channels);
+    Lane start;
+    load(start, bias + first);
+    for (int64_t i = 0; i < out.height; ++i) {
+      for (int64_t j = 0; j < out.width; j += kPixels) {
+        // The last ones of a row are done with others that have been there before.
+        const int64_t here = std::min(j, out.width - kPixels);
+        const float* from = x + i * s.down * in.width + here * s.right;
+        Lane sum0 = start, sum1 = start, sum2 = start, sum3 = start;
+        for (int64_t a = 0; a < s.rows; ++a) {
+          for (int64_t b = 0; b < s.columns; ++b) {
+            const float* v = from + a * s.spread_down * in.width + b * s.spread_right;
+            Lane weight;
+            load(weight, w + (a * s.columns + b) * out.channels + first);
+            sum0 += v[0] * weight;
+            sum1 += v[s.right] * weight;
+            sum2 += v[2 * s.right] * weight;
+            sum3 += v[3 * s.right] * weight;
+          }
+        }
+        // As torch: NaN stays.
+        float* to = y + (i * out.width + here) * out.channels + first;
+        store(to, sum0 < least ? least : sum0);
+        store(to + out.channels, sum1 < least ? least : sum1);
+        store(to + 2 * out.channels, sum2 < least ? least : sum2);
+        store(to + 3 * out.channels, sum3 < least ? least : sum3);
+      }
+    }
+  }
+}
+
+// One image: x [in.height, in.width, C] to y [out.height, out.width, C].
+GRAPESHOT_CLONES
+void pool(const float* x, Plane in, float* y, Plane out, Steps s, int64_t top, int64_t left) {
+  for (int64_t i = 0; i < out.height; ++i) {
+    const int64_t row = i * s.down - top;
+    for (int64_t j = 0; j < out.width; ++j) {
+      const int64_t column = j * s.right - left;
+      for (int64_t begin = 0; begin < out.channels; begin += kLane) {
+        const int64_t first = within(begin, out.channels);
+        Lane most = Lane{} - std::numeric_limits<float>::infinity(), nan = {};
+        for (int64_t a = 0; a < s.rows; ++a) {
+          const int64_t r = row + a * s.spread_down;
+          if (r < 0 || r >= in.height) continue;
+          for (int64_t b = 0; b < s.columns; ++b) {
+            const int64_t c = column + b * s.spread_right;
+            if (c < 0 || c >= in.width) continue;
+            Lane v;
+            load(v, x + (r * in.width + c) * out.channels + first);
+            most = v > most ? v : most;
+            nan = v == v ? nan : v;
+          }
+        }
+        store(y + (i * out.width + j) * out.channels + first, nan == nan ? most : nan);
+      }
+    }
+  }
+}
+
+// The same with the mean; every window lies inside.
+GRAPESHOT_CLONES
+void mean(const float* x, Plane in, float* y, Plane out, Steps s) {
+  const float share = 1.f / static_cast<float>(s.rows * s.columns);
+  for (int64_t i = 0; i < out.height; ++i) {
+    for (int64_t j = 0; j < out.width; ++j) {
+      for (int64_t begin = 0; begin < out.channels; begin += kLane) {
+        const int64_t first = within(begin, out.channels);
+        const float* from = x + (i * s.down * in.width + j * s.right) * out.channels + first;
+        Lane sum = {};
+        for (int64_t a = 0; a < s.rows; ++a) {
+          for (int64_t b = 0; b < s.columns; ++b) {
+            Lane v;
+            load(v, from + (a * in.width + b) * out.channels);
+            sum += v;
+          }
+        }
+        store(y + (i * out.width + j) * out.channels + first, sum * share);
+      }
+    }
+  }
+}
+
+Steps steps_of(const Window& w) {
+  return {w.kernel[0], w.kernel[1], w.strides[0], w.strides[1], w.dilations[0], w.dilations[1]};
+}
+
+int64_t pooled(int64_t size, const Window& w, size_t axis) {
+  return at::native::pooling_output_shape<int64_t>(size, w.kernel[axis], w.before[axis],
+                                                   w.strides[axis], w.dilations[axis], w.ceil);
+}
+
+// Windows that fit into `size`, padding included.
+int64_t reach(int64_t size, const Window& w, size_t axis) {
+  return (size - w.dilations[axis] * (w.kernel[axis] - 1) - 1) / w.strides[axis] + 1;
+}
+
+at::Tensor empty_last(int64_t n, Plane plane, const at::Tensor& like) {
+  return at::empty({n, plane.channels, plane.height, plane.width},
+                   like.options().memory_format(at::MemoryFormat::ChannelsLast));
+}
+
+}  // namespace
+
+bool is_one_channel(const at::Tensor& x, const at::Tensor& weight, int64_t groups,
+                    const Window& window) {
+  return groups == 1 && x.dim() == 4 && x.size(1) == 1 && weight.size(0) >= kLane &&
+         x.device().is_cpu() && x.scalar_type() == at::kFloat &&
+         weight.scalar_type() == at::kFloat && x.numel() > 0 &&
+         reach(x.size(3) + window.before[1] + window.after[1], window, 1) >= kPixels;
+}
+
+at::Tensor conv_one_channel(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            const Window& window, bool relu) {
+  const std::vector<int64_t> pads = window.torch_padding();
+  const bool padded = std::ranges::any_of(pads, [](int64_t p) { return p != 0; });
+  const at::Tensor from = (padded ? at::constant_pad_nd(x, pads) : x).contiguous();
+  const Plane in{from.size(2), from.size(3), 1};
+  const Plane out{reach(in.height, window, 0), reach(in.width, window, 1), weight.size(0)};
+  const at::Tensor w = weight.flatten(1).t().contiguous();
+  const at::Tensor b = bias.defined() ? bias.contiguous() : at::zeros({out.channels}, w.options());
+  at::Tensor y = empty_last(from.size(0), out, from);
+  const int64_t step = out.height * out.width * out.channels;
+  for (int64_t i = 0; i < from.size(0); ++i) {
+    convolve(from.const_data_ptr<float>() + i * in.height * in.width, in, w.const_data_ptr<float>(),
+             b.const_data_ptr<float>(), y.mutable_data_ptr<float>() + i * step, out,
+             steps_of(window), relu);
+  }
+  return y;
+}
+
+bool is_pooled_last(const at::Tensor& x, const Window& window) {
+  return x.dim() == 4 && x.size(1) >= kLane && x.device().is_cpu() &&
+         x.scalar_type() == at::kFloat && x.numel() > 0 && !records(x) && window.symmetric() &&
+         x.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+at::Tensor max_pool_last(const at::Tensor& x, const Window& window) {
+  const Plane in{x.size(2), x.size(3), x.size(1)};
+  const Plane out{pooled(in.height, window, 0), pooled(in.width, window, 1), in.channels};
+  at::Tensor y = empty_last(x.size(0), out, x);
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    pool(x.const_data_ptr<float>() + i * in.height * in.width * in.channels, in,
+         y.mutable_data_ptr<float>() + i * out.height * out.width * out.channels, out,
+         steps_of(window), window.before[0], window.before[1]);
+  }
+  return y;
+}
+
+at::Tensor mean_pool_last(const at::Tensor& x, const Window& window) {
+  const Plane in{x.size(2), x.size(3), x.size(1)};
+  const Plane out{reach(in.height, window, 0), reach(in.width, window, 1), in.channels};
+  at::Tensor y = empty_last(x.size(0), out, x);
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    mean(x.const_data_ptr<float>() + i * in.height * in.width * in.channels, in,
+         y.mutable_data_ptr<float>() + i * out.height * out.width * out.channels, out,
+         steps_of(window));
+  }
+  return y;
+}
+
+}  // namespace grapeshot::onnx

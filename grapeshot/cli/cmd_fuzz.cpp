@@ -15,6 +15,7 @@
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
+#include "grapeshot/falsify/portfolio.h"
 #include "grapeshot/io/onnx/gradient_path.h"
 
 namespace grapeshot::cli {
@@ -218,7 +219,10 @@ struct FuzzCommand {
     folder.write_json("run.json", run);
     Reporter reporter(problem, folder, options.seed, common.quiet);
     const double start_up_s = process_age_s();
-    const CampaignResult result = run_campaign(problem.campaign_models(), options, reporter, stop);
+    CampaignParts parts;
+    if (options.mutations == "portfolio") parts.make = falsify::make_portfolio;
+    const CampaignResult result =
+        run_campaign(problem.campaign_models(), options, reporter, stop, parts);
     reporter.end_line();
     run["batch_rows"] = result.batch;
     run["lanes"] = result.lanes;

@@ -16,6 +16,8 @@
 #include "grapeshot/core/mutate.h"
 #include "grapeshot/core/scale.h"
 #include "grapeshot/core/spec.h"
+#include "grapeshot/falsify/attack.h"
+#include "grapeshot/falsify/minimize.h"
 #include "grapeshot/io/onnx/lower.h"
 #include "grapeshot/io/onnx/ops.h"
 
@@ -63,6 +65,12 @@ std::vector<Entry> operator_entries() {
   return out;
 }
 
+std::vector<Entry> attack_entries() {
+  std::vector<Entry> out;
+  for (const falsify::Attack& row : falsify::attacks()) out.push_back(plain(row));
+  return out;
+}
+
 struct Family {
   std::string_view name, summary;
   std::vector<Entry> (*entries)();
@@ -71,6 +79,8 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"commands", "What grapeshot can do", [] { return plain_rows(commands()); }},
     {"mutations", "Ways to change a batch of inputs (--mutations, --weights)", mutation_entries},
+    {"attacks", "Attacks of `falsify` and --mutations portfolio (--attacks)", attack_entries},
+    {"norms", "Distances of `minimize` (--norm)", [] { return plain_rows(falsify::norms()); }},
     {"scales", "Sizes of a mutation's step (--scale)", [] { return plain_rows(scales()); }},
     {"criteria", "Coverage criteria (--criterion, --criteria)",
      [] { return plain_rows(criteria()); }},

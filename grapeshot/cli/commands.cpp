@@ -11,11 +11,23 @@ constexpr Command kTable[] = {
      "  grapeshot fuzz net.onnx prop.vnnlib --mode batch-ani --seed 7 --candidates 20000 --threads "
      "1\n",
      declare_fuzz},
+    {"falsify", "Searches for one exact counterexample: sat, or what else came of it.",
+     "  grapeshot falsify net.onnx prop.vnnlib --timeout 30\n"
+     "  grapeshot falsify net.onnx prop.vnnlib --witness counterexample.txt\n"
+     "  grapeshot falsify net.onnx prop.vnnlib --attacks grid,polish --json\n"
+     "Answers: sat (exit status 1); timeout: the limit was reached; unknown: there was nothing "
+     "left "
+     "to try, or an interrupt. Never unsat.\n",
+     declare_falsify},
     {"replay", "Confirms findings again, from their files.",
      "  grapeshot replay run                       # every finding of a run\n"
      "  grapeshot replay run --quiet               # only what is not confirmed, and the count\n"
      "  grapeshot replay run/findings/0003-1a2b3c4d\n",
      declare_replay},
+    {"minimize", "Brings a counterexample closer to the original.",
+     "  grapeshot minimize run/findings/0003-1a2b3c4d\n"
+     "  grapeshot minimize net.onnx prop.vnnlib witness.npy --norm l0 --out smaller.npy\n",
+     declare_minimize},
     {"check", "Tells whether a witness violates a specification, exactly.",
      "  grapeshot check net.onnx prop.vnnlib witness.npy\n"
      "  grapeshot check net.onnx prop.vnnlib counterexample.txt\n",
@@ -31,6 +43,11 @@ constexpr Command kTable[] = {
      declare_doctor},
     {"list", "Lists a family: mutations, criteria, operators, ...",
      "  grapeshot list\n  grapeshot list mutations\n", declare_list},
+    {"vnncomp", "Runs benchmark folders against what is known of them.",
+     "  grapeshot vnncomp benchmarks --timeouts sat=60,unknown=10,unsat=5 --csv out.csv\n"
+     "  grapeshot vnncomp benchmarks/acasxu --timeout 20 --json\n"
+     "  grapeshot vnncomp benchmarks --results tool/results.csv --timeout 60   # who is wrong?\n",
+     declare_vnncomp},
     {"version", "Version, LibTorch, processor.", "  grapeshot version --json\n", declare_version},
 };
 

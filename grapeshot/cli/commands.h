@@ -34,12 +34,15 @@ struct Command {
 [[nodiscard]] std::span<const Command> commands();
 
 // One per file.
+Action declare_falsify(CLI::App& app);
 Action declare_fuzz(CLI::App& app);
 Action declare_replay(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_run(CLI::App& app);
 Action declare_doctor(CLI::App& app);
 Action declare_list(CLI::App& app);
+Action declare_minimize(CLI::App& app);
+Action declare_vnncomp(CLI::App& app);
 Action declare_version(CLI::App& app);
 
 }  // namespace grapeshot::cli

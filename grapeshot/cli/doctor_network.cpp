@@ -28,7 +28,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 std::string with_dots(int64_t number) {
   std::string out = std::to_string(number);
   for (auto i = static_cast<std::ptrdiff_t>(out.size()) - 3; i > 0; i -= 3) {
-    out.insert(static_cast<size_t>(i), ",");
+    out.insert(static_cast<size_t>(i), 1, ',');
   }
   return out;
 }

@@ -22,12 +22,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-void save_npy(const fs::path& path, const at::Tensor& x, const std::vector<int64_t>& shape) {
-  const at::Tensor flat = x.to(at::kFloat).contiguous();
-  write_npy(path.string(), {flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel())},
-            shape);
-}
-
 // Instance number and content, so that the same finding always has the same name.
 std::string finding_id(const Finding& finding) {
   const at::Tensor hash = hash_rows(finding.x.unsqueeze(0));
@@ -51,6 +45,11 @@ ordered_json numbers(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+void save_npy(const std::string& path, const at::Tensor& x, const std::vector<int64_t>& shape) {
+  const at::Tensor flat = x.to(at::kFloat).contiguous();
+  write_npy(path, {flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel())}, shape);
+}
 
 ordered_json number(double value) {
   return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
@@ -88,8 +87,8 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
   std::error_code failure;
   fs::create_directories(draft, failure);
   GRAPESHOT_CHECK(!failure, kSystem, draft.string(), ": cannot be made: ", failure.message());
-  save_npy(draft / "input.npy", finding.x, model.model->input_shape());
-  save_npy(draft / "original.npy", finding.original, model.model->input_shape());
+  save_npy((draft / "input.npy").string(), finding.x, model.model->input_shape());
+  save_npy((draft / "original.npy").string(), finding.original, model.model->input_shape());
   std::string spec = instance.spec;
   if (spec.empty()) {
     spec = (place / "property.vnnlib").string();
@@ -141,7 +140,7 @@ void RunFolder::write_instances(const Problem& problem, const CampaignResult& re
                r.seconds_to_first < 0. ? std::string() : str(r.seconds_to_first), "\n");
     if (r.findings == 0 && r.closest.defined()) {
       fs::create_directories(fs::path(path_) / "near");
-      save_npy(fs::path(path_) / "near" / str(i, ".npy"), r.closest,
+      save_npy((fs::path(path_) / "near" / str(i, ".npy")).string(), r.closest,
                problem.models[instance.model].model->input_shape());
     }
   }

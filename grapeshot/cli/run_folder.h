@@ -10,6 +10,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -44,6 +45,9 @@ class RunFolder {
 
 /// Models, specifications, versions and processor for run.json.
 [[nodiscard]] nlohmann::ordered_json describe_files(const Problem& problem);
+
+/// Writes x, float32, as an array of `shape`.
+void save_npy(const std::string& path, const at::Tensor& x, const std::vector<int64_t>& shape);
 
 /// A number, or null where JSON has none (infinity, NaN).
 [[nodiscard]] nlohmann::ordered_json number(double value);

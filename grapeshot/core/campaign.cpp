@@ -47,6 +47,15 @@ struct Unit {
   bool busy = false;
 };
 
+// A finding that waits for a clearer one.
+struct Reserve {
+  Group* group;
+  Finding finding;
+  Clock::time_point since;
+};
+
+constexpr double kPatience_s = 0.5;
+
 at::Tensor region_originals(const Group& group) {
   // The centre of each region's box, or what the instance brought along.
   const at::Tensor lo = group.specs->lo(), hi = group.specs->hi();
@@ -63,9 +72,9 @@ at::Tensor region_originals(const Group& group) {
 class Campaign {
  public:
   Campaign(const std::vector<CampaignModel>& models, const LoopOptions& options,
-           CampaignObserver& observer, const std::atomic<bool>& stop, const MakeWorker& make)
+           CampaignObserver& observer, const std::atomic<bool>& stop, const CampaignParts& parts)
       : options_(options),
-        make_(make),
+        parts_(parts),
         observer_(observer),
         deadline_(options.seconds > 0. ? options.seconds : kInfinity, &stop),
         outer_(&stop) {
@@ -111,6 +120,7 @@ class Campaign {
     for (std::thread& thread : threads) thread.join();
     if (failure_) std::rethrow_exception(failure_);
     std::unique_lock lock(mutex_);
+    settle(0.);
     result_.totals = snapshot();
     result_.interrupted = outer_->load();
     return std::move(result_);
@@ -159,10 +169,10 @@ class Campaign {
     unit.group = g;
     unit.seed = derive_seed({options_.seed, g, static_cast<uint64_t>(group.shards++)});
     unit.caught_up = group.retired.size();
-    unit.worker =
-        make_(WorkerSetup{group.model, &*group.specs, group.head, group.originals, &*group.coverage,
-                          unit.seed, std::move(instances), &*group.violations, corpus_bytes_},
-              options_);
+    unit.worker = parts_.make(
+        WorkerSetup{group.model, &*group.specs, group.head, group.originals, &*group.coverage,
+                    unit.seed, std::move(instances), &*group.violations, corpus_bytes_},
+        options_);
     return unit;
   }
 
@@ -261,6 +271,10 @@ class Campaign {
     std::vector<Finding> confirmed;
     int64_t borderline = 0;
     for (const Hit& hit : iteration.hits) {
+      if (hit.is_nan) {
+        note_nan(group, hit);
+        continue;
+      }
       if (auto finding = examine(unit, hit, borderline)) confirmed.push_back(std::move(*finding));
     }
     lock.lock();
@@ -277,7 +291,50 @@ class Campaign {
     }
     unit.corpus_size = unit.worker->corpus_size();
     note_closest(unit);
-    for (Finding& finding : confirmed) accept(group, finding);
+    for (Finding& finding : confirmed) take(group, std::move(finding));
+    for (const int64_t i : iteration.exhausted) give_up(group, i);
+    settle(kPatience_s);
+  }
+
+  // Confirmed by the graph as read, one row at a time.
+  void note_nan(Group& group, const Hit& hit) {
+    const at::Tensor y = group.model->evaluate(hit.x.unsqueeze(0));
+    if (!y.isnan().any().item<bool>()) return;
+    const std::lock_guard lock(mutex_);
+    InstanceResult& result = result_of(group, hit.instance);
+    if (!result.nan.defined()) result.nan = hit.x;
+  }
+
+  // A clear finding counts at once. One that rounding may undo elsewhere, but that two evaluations
+  // agree on, waits a little for a better one.
+  void take(Group& group, Finding finding) {
+    if (finding.confirmation.clear) {
+      accept(group, finding);
+      return;
+    }
+    reserve_.try_emplace(finding.instance, Reserve{&group, std::move(finding), Clock::now()});
+  }
+
+  void settle(double patience_s) {
+    for (auto it = reserve_.begin(); it != reserve_.end();) {
+      if (seconds_since(it->second.since) < patience_s) {
+        ++it;
+        continue;
+      }
+      accept(*it->second.group, it->second.finding);
+      it = reserve_.erase(it);
+    }
+  }
+
+  void give_up(Group& group, int64_t instance) {
+    InstanceResult& result = result_of(group, instance);
+    if (result.exhausted || result.findings > 0) return;
+    result.exhausted = true;
+    group.retired.push_back(instance);
+    --group.unbroken;
+    for (Unit& unit : units_) {
+      if (!unit.busy && unit.worker && &groups_[unit.group] == &group) catch_up(unit);
+    }
   }
 
   std::optional<Finding> examine(const Unit& unit, const Hit& hit, int64_t& borderline) {
@@ -292,7 +349,14 @@ class Campaign {
     finding.confirmation =
         confirm(*group.model, *group.instances[static_cast<size_t>(hit.instance)].property,
                 {x.const_data_ptr<float>(), size});
-    if (!finding.confirmation.clear) {
+    const bool clear = finding.confirmation.clear;
+    const bool asks = parts_.opinion && finding.confirmation.holds;
+    if (asks && (!clear || parts_.opinion_on_all)) {
+      finding.opinion = parts_.opinion(
+          &group - groups_.data(), *group.instances[static_cast<size_t>(hit.instance)].property, x);
+    }
+    const bool agreed = finding.opinion.value_or(false);
+    if (clear ? asks && parts_.opinion_on_all && !agreed : !agreed) {
       ++borderline;
       return std::nullopt;
     }
@@ -390,7 +454,7 @@ class Campaign {
   }
 
   LoopOptions options_;
-  const MakeWorker& make_;
+  const CampaignParts& parts_;
   CampaignObserver& observer_;
   Deadline deadline_;
   const std::atomic<bool>* outer_;
@@ -408,14 +472,15 @@ class Campaign {
   CampaignResult result_;
   std::exception_ptr failure_;
   int64_t lanes_done_ = 0;
+  std::map<int64_t, Reserve> reserve_;  // by instance
 };
 
 }  // namespace
 
 CampaignResult run_campaign(const std::vector<CampaignModel>& models, const LoopOptions& options,
                             CampaignObserver& observer, const std::atomic<bool>& stop,
-                            const MakeWorker& make) {
-  return Campaign(models, options, observer, stop, make).run();
+                            const CampaignParts& parts) {
+  return Campaign(models, options, observer, stop, parts).run();
 }
 
 }  // namespace grapeshot

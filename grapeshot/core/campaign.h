@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,10 +37,23 @@ struct Finding {
   int64_t region = 0;
   at::Tensor x, original;  ///< [D] float32
   Confirmation confirmation;
+  std::optional<bool> opinion;  ///< of the second evaluation, where there was one
   std::string mutation;
   uint64_t shard_seed = 0;  ///< with iteration and row: where in the campaign it came up
   int64_t iteration = 0, row = 0, parent = 0;
   double seconds = 0.;  ///< from the start of the campaign
+};
+
+/// Whether somebody else's evaluation of `model`'s input x [D] agrees that it violates `property`;
+/// nothing when it cannot tell. Called from the lanes, perhaps several at a time.
+using SecondOpinion = std::function<std::optional<bool>(int64_t model, const Property& property,
+                                                        const at::Tensor& x)>;
+
+/// What a campaign is made of besides its options.
+struct CampaignParts {
+  MakeWorker make = make_shard;
+  SecondOpinion opinion = nullptr;  ///< of violations that rounding may undo
+  bool opinion_on_all = false;      ///< and of the others as well
 };
 
 struct Progress {
@@ -59,7 +74,9 @@ struct InstanceResult {
   double best_margin = 0.;  ///< of the confirmed finding, or the closest input's; +inf: never tried
   int64_t candidates = 0;
   double seconds_to_first = -1.;
-  at::Tensor closest;  ///< [D], undefined when never tried
+  at::Tensor closest;      ///< [D], undefined when never tried
+  at::Tensor nan;          ///< [D], an input with a NaN output, confirmed; undefined: none was met
+  bool exhausted = false;  ///< every input was tried, none violates
 };
 
 /// Called from the lanes, one call at a time. What they throw ends the campaign and reaches its
@@ -84,6 +101,6 @@ struct CampaignResult {
 [[nodiscard]] CampaignResult run_campaign(const std::vector<CampaignModel>& models,
                                           const LoopOptions& options, CampaignObserver& observer,
                                           const std::atomic<bool>& stop,
-                                          const MakeWorker& make = make_shard);
+                                          const CampaignParts& parts = {});
 
 }  // namespace grapeshot

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ struct Gradient {
   at::Tensor x;  ///< dL/dx [N, D]
 };
 
+struct Bounds {
+  at::Tensor lo, hi;  ///< [N, K]
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -63,6 +68,8 @@ class Model {
   /// Values that one layer reads and writes for one row, at most.
   [[nodiscard]] virtual int64_t widest_layer() const { return activation_values(); }
 
+  /// The shape of one input, whose product is inputs(); a plain vector where nothing is known.
+  [[nodiscard]] virtual std::vector<int64_t> input_shape() const { return {inputs()}; }
   /// Calls that one forward pass makes, whatever its number of rows.
   [[nodiscard]] virtual int64_t steps() const { return 1; }
 
@@ -80,6 +87,15 @@ class Model {
   /// are those of the file), with the activations of the taps whose indices are `wanted`.
   [[nodiscard]] virtual Trace trace(const at::Tensor& x, Head head,
                                     const std::vector<int64_t>& wanted) const = 0;
+
+  /// What the outputs (of the graph as read, before a final softmax for kLogits) can be for inputs
+  /// in the boxes lo, hi [N, D], by interval arithmetic: rounding is left out, so that they guide a
+  /// search and prove nothing. Nothing where an operator has no interval form.
+  [[nodiscard]] virtual std::optional<Bounds> bounds(const at::Tensor& /*lo*/,
+                                                     const at::Tensor& /*hi*/,
+                                                     Head /*head*/) const {
+    return std::nullopt;
+  }
 
   /// The graph as read, node by node and one row at a time, in the dtype of `x` (float32 or
   /// float64): the evaluation that confirms what the batched passes proposed.

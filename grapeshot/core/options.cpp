@@ -80,7 +80,9 @@ void check_options(const LoopOptions& o) {
   check_choice(o.schedule, {"fair", "paper"}, "schedule");
   check_choice(o.coverage, {"global", "best-input"}, "coverage");
   (void)find_scale(o.scale);
-  (void)parse_mutations(o.mutations, o.weights);
+  if (o.mutations != "portfolio") (void)parse_mutations(o.mutations, o.weights);
+  check_range(o.mutations != "portfolio" || o.weights.empty(), "weights",
+              "left out with --mutations portfolio");
   std::istringstream names(o.criterion + "," + o.criteria);
   for (std::string name; std::getline(names, name, ',');) {
     if (!name.empty() && name != "none") (void)find_criterion(name);

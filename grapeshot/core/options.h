@@ -24,6 +24,7 @@ struct LoopOptions {
   std::string schedule = "fair";
   std::string mutations = "default";
   std::string weights;
+  std::string attacks = "all";
   std::string scale = "ani";
   double scale_factor = 0.1;
   double eta = 0.01;
@@ -54,8 +55,10 @@ void describe(Options& options, Visitor&& visit) {
   visit("device", options.device, "Where networks run: cpu");
   visit("schedule", options.schedule,
         "fair: every unbroken instance gets its share; paper: by energy, with replacement");
-  visit("mutations", options.mutations, "paper, default, or names joined by commas");
+  visit("mutations", options.mutations,
+        "paper, default, portfolio (attacks that choose by themselves), or names joined by commas");
   visit("weights", options.weights, "Shares of the mutations of the set, e.g. descent=1,random=0");
+  visit("attacks", options.attacks, "Of --mutations portfolio: all, or names joined by commas");
   visit("scale", options.scale, "Step sizes: fixed, iso or ani");
   visit("scale-factor", options.scale_factor, "s in (0, 1]: share of a range that a step moves");
   visit("eta", options.eta, "The step of --scale fixed, input units");

@@ -109,6 +109,7 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
     }
     first.push_back(static_cast<int64_t>(instance.size()));
   }
+  cases_ = cases;
   const auto regions = static_cast<int64_t>(instance.size());
   lo_ = boxes(properties, regions, &Box::lo);
   hi_ = boxes(properties, regions, &Box::hi);

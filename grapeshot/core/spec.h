@@ -40,12 +40,14 @@ class SpecTensors {
   [[nodiscard]] const at::Tensor& instance() const { return instance_; }          ///< [R] int64
   [[nodiscard]] const at::Tensor& first_region() const { return first_region_; }  ///< [I + 1] int64
   [[nodiscard]] bool top1() const { return label_.defined(); }
+  [[nodiscard]] int64_t cases() const { return cases_; }  ///< of the region with most
 
   /// The rows' specification, for region [N] int64.
   [[nodiscard]] RowSpec gather(const at::Tensor& region) const;
 
  private:
   at::Tensor lo_, hi_, instance_, first_region_, label_, a_, b_;
+  int64_t cases_ = 1;
 };
 
 /// x [N, D] moved to the nearest point of its box.

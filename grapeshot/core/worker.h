@@ -60,7 +60,8 @@ struct Hit {
   at::Tensor x;                      ///< [D]
   float margin = 0.f;
   int64_t iteration = 0, row = 0, parent = 0;
-  std::string mutation;
+  std::string mutation = {};
+  bool is_nan = false;  ///< not a violation: an output is NaN
 };
 
 struct Iteration {
@@ -71,6 +72,7 @@ struct Iteration {
   std::vector<int64_t> per_instance;  ///< [I] candidates
   int64_t cost = 0;  ///< multiply-adds of all passes, a backward pass counted as two forward ones
   std::vector<Hit> hits;  ///< at most a few per instance that still wants findings, best first
+  std::vector<int64_t> exhausted;  ///< instances of which every input has been tried
 };
 
 /// What a worker works on; everything outlives it and may be shared between workers.

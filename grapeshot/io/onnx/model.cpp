@@ -13,6 +13,7 @@
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/onnx/bind.h"
 #include "grapeshot/io/onnx/fused.h"
+#include "grapeshot/io/onnx/interval.h"
 #include "grapeshot/io/onnx/lower.h"
 #include "grapeshot/io/onnx/shapes.h"
 #include "grapeshot/io/onnx/surrogate.h"
@@ -292,6 +293,18 @@ at::Tensor OnnxModel::evaluate(const at::Tensor& x) const {
     rows.push_back(run_batch(as_read_, x.slice(0, i, i + 1), Head::kOutputs, Surrogate::kLoose));
   }
   return rows.empty() ? at::empty({0, outputs_}, x.options()) : at::cat(rows);
+}
+
+std::optional<Bounds> OnnxModel::bounds(const at::Tensor& lo, const at::Tensor& hi,
+                                        Head head) const {
+  const at::NoGradGuard no_grad;
+  if (!fallback_.empty() || !recording_.islands.empty()) return std::nullopt;
+  std::vector<int64_t> shape = network_.input_shape;
+  shape.insert(shape.begin(), lo.size(0));
+  const std::string& wanted = head == Head::kLogits ? network_.logits : network_.output;
+  const auto range = interval(network_, wanted, lo.reshape(shape), hi.reshape(shape));
+  if (!range) return std::nullopt;
+  return Bounds{range->first.flatten(1), range->second.flatten(1)};
 }
 
 std::unique_ptr<OnnxModel> load_model(const std::string& path) {

@@ -37,11 +37,13 @@ class OnnxModel final : public Model {
   [[nodiscard]] Trace trace(const at::Tensor& x, Head head,
                             const std::vector<int64_t>& wanted) const override;
   [[nodiscard]] at::Tensor evaluate(const at::Tensor& x) const override;
+  [[nodiscard]] std::optional<Bounds> bounds(const at::Tensor& lo, const at::Tensor& hi,
+                                             Head head) const override;
 
   // What `doctor` and the tests want to know besides.
 
   /// The input's shape without the row axis, symbolic dimensions taken as 1.
-  [[nodiscard]] const std::vector<int64_t>& input_shape() const { return network_.input_shape; }
+  [[nodiscard]] std::vector<int64_t> input_shape() const override { return network_.input_shape; }
   [[nodiscard]] const std::vector<int64_t>& output_shape() const;
   /// The graph as read, constants folded.
   [[nodiscard]] const Network& network() const { return network_; }

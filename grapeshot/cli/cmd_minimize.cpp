@@ -1,0 +1,148 @@
+// grapeshot/cli/cmd_minimize.cpp: `grapeshot minimize`.
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include <ATen/ATen.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/interrupt.h"
+#include "grapeshot/cli/json_file.h"
+#include "grapeshot/cli/judgement.h"
+#include "grapeshot/cli/options.h"
+#include "grapeshot/cli/problem.h"
+#include "grapeshot/cli/run_folder.h"
+#include "grapeshot/falsify/minimize.h"
+#include "grapeshot/io/file.h"
+#include "grapeshot/io/npy.h"
+#include "grapeshot/io/witness.h"
+
+namespace grapeshot::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+struct MinimizeCommand {
+  std::vector<std::string> what;
+  std::string original, norm = "linf", out;
+  double seconds = 10.;
+  uint64_t seed = 0;
+  CommonOptions common;
+
+  // A finding's folder, or the three files.
+  struct Files {
+    std::string model, spec, witness, original;
+  };
+
+  [[nodiscard]] Files files() const {
+    if (what.size() == 3) return {what[0], what[1], what[2], original};
+    GRAPESHOT_CHECK(what.size() == 1, kInvalidArgument,
+                    "minimize takes a FINDING folder, or MODEL SPEC WITNESS");
+    const fs::path folder = what[0];
+    const std::string path = (folder / "finding.json").string();
+    const nlohmann::json file = read_json(path);
+    Files f{json_field<std::string>(file, "model", path),
+            json_field<std::string>(file, "spec", path), (folder / "input.npy").string(), original};
+    const fs::path own = folder / "property.vnnlib";
+    if (!fs::exists(f.spec) && fs::exists(own)) f.spec = own.string();
+    if (f.original.empty()) f.original = (folder / "original.npy").string();
+    return f;
+  }
+
+  int run() const {
+    GRAPESHOT_CHECK(seconds > 0., kInvalidArgument, "--seconds must be above 0");
+    const falsify::Norm& by = falsify::find_norm(norm);
+    const Files paths = files();
+    const Witness given = read_witness(paths.witness);
+    ProblemFiles wanted;
+    wanted.model = paths.model;
+    wanted.specs = {paths.spec};
+    const Problem problem = load_problem(wanted);
+    const onnx::OnnxModel& model = *problem.models[0].model;
+    const Property& property = problem.instances[0].property;
+    const Judgement judgement = judge_witness(model, property, given.x);
+    GRAPESHOT_CHECK(judgement.holds, kInvalidArgument, paths.witness,
+                    ": no counterexample to begin with: ", judgement.why);
+    const at::Tensor x = at::tensor(given.x, at::kDouble).to(at::kFloat);
+    const falsify::Oversized oversized{model,
+                                       property,
+                                       x,
+                                       original_of(paths, property, judgement, x),
+                                       seed,
+                                       seconds,
+                                       &stop_on_interrupt()};
+    const falsify::Smaller smaller = by.minimize(oversized);
+    const std::string place = out.empty() ? default_place(paths) : out;
+    write(place, model, smaller);
+    const ordered_json said = {{"command", "minimize"},
+                               {"norm", norm},
+                               {"before", smaller.before},
+                               {"after", smaller.distance},
+                               {"margin", number(smaller.confirmation.verdict32.margin)},
+                               {"tries", smaller.tries},
+                               {"out", place}};
+    if (common.json) {
+      std::cout << said.dump(2) << "\n";
+    } else {
+      std::printf("%s from %g to %g, margin %.4g, in %s\n", norm.c_str(), smaller.before,
+                  smaller.distance, smaller.confirmation.verdict32.margin, place.c_str());
+    }
+    return kNothingFound;
+  }
+
+  // What is given, or the centre of the box that the witness is in.
+  [[nodiscard]] static at::Tensor original_of(const Files& paths, const Property& property,
+                                              const Judgement& judgement, const at::Tensor& x) {
+    if (!paths.original.empty()) {
+      const Witness file = read_witness(paths.original);
+      GRAPESHOT_CHECK(std::ssize(file.x) == x.numel(), kInvalidArgument, paths.original, ": has ",
+                      file.x.size(), " numbers, the model takes ", x.numel());
+      return at::tensor(file.x, at::kDouble).to(at::kFloat);
+    }
+    const auto region = static_cast<size_t>(judgement.confirmation.verdict32.region);
+    const Box& box = property.regions[region].box;
+    const at::Tensor lo = at::tensor(box.lo), hi = at::tensor(box.hi);
+    return at::clamp(lo + 0.5 * (hi - lo), lo, hi);
+  }
+
+  [[nodiscard]] std::string default_place(const Files& paths) const {
+    const fs::path from = paths.witness;
+    return (from.parent_path() / str(from.stem().string(), "-", norm, ".npy")).string();
+  }
+
+  static void write(const std::string& path, const onnx::OnnxModel& model,
+                    const falsify::Smaller& smaller) {
+    if (path.ends_with(".npy")) {
+      save_npy(path, smaller.x, model.input_shape());
+      return;
+    }
+    const at::Tensor x = smaller.x.contiguous();
+    write_file(path, write_witness({x.const_data_ptr<float>(), static_cast<size_t>(x.numel())},
+                                   smaller.confirmation.y32));
+  }
+};
+
+}  // namespace
+
+Action declare_minimize(CLI::App& app) {
+  auto c = std::make_shared<MinimizeCommand>();
+  app.add_option("FINDING", c->what, "A finding's folder, or MODEL SPEC WITNESS")
+      ->required()
+      ->expected(1, 3);
+  app.add_option("--norm", c->norm, "What to make small: linf or l0")->capture_default_str();
+  app.add_option("--original", c->original,
+                 "Distance from here, .npy or text (default: the finding's original, else the "
+                 "box's centre)");
+  app.add_option("--out", c->out, "Where to write it, .npy or VNN-COMP's text (default: beside)");
+  app.add_option("--seconds", c->seconds, "Time for it")->capture_default_str();
+  app.add_option("--seed", c->seed, "Seed of all randomness")->capture_default_str();
+  add_common_options(app, c->common);
+  return [c] { return c->run(); };
+}
+
+}  // namespace grapeshot::cli

@@ -1,0 +1,65 @@
+#include "grapeshot/cli/second_opinion.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/io/onnxruntime.h"
+
+namespace grapeshot::cli {
+namespace {
+
+// Sessions by model, made when one is first asked for.
+class Runtimes {
+ public:
+  Runtimes(std::string library, const Problem& problem)
+      : library_(std::move(library)), problem_(problem) {}
+
+  const OnnxRuntime& of(int64_t model) {
+    const std::lock_guard lock(mutex_);
+    auto& runtime = runtimes_[model];
+    if (!runtime) {
+      runtime =
+          std::make_unique<OnnxRuntime>(library_, problem_.models[static_cast<size_t>(model)].path);
+    }
+    return *runtime;
+  }
+
+ private:
+  std::string library_;
+  const Problem& problem_;
+  std::mutex mutex_;
+  std::map<int64_t, std::unique_ptr<OnnxRuntime>> runtimes_;
+};
+
+}  // namespace
+
+void ask_onnxruntime(CampaignParts& parts, const Problem& problem, const std::string& confirm) {
+  GRAPESHOT_CHECK(confirm == "auto" || confirm == "ort" || confirm == "none", kInvalidArgument,
+                  "--confirm: '", confirm, "' is not one of auto, ort, none");
+  if (confirm == "none") return;
+  const std::string library = find_onnxruntime();
+  GRAPESHOT_CHECK(confirm == "auto" || !library.empty(), kSystem,
+                  "--confirm ort: no libonnxruntime.so was found; set GRAPESHOT_ONNXRUNTIME to "
+                  "its path");
+  if (library.empty()) return;
+  const bool must = confirm == "ort";
+  parts.opinion_on_all = must;
+  parts.opinion = [runtimes = std::make_shared<Runtimes>(library, problem), must](
+                      int64_t model, const Property& property,
+                      const at::Tensor& x) -> std::optional<bool> {
+    const std::span<const float> row{x.const_data_ptr<float>(), static_cast<size_t>(x.numel())};
+    try {
+      const std::vector<double> y = runtimes->of(model).run(row);
+      return std::ssize(y) == property.outputs && judge(property, row, y).violates;
+    } catch (const Error&) {
+      if (must) throw;
+      return std::nullopt;
+    }
+  };
+}
+
+}  // namespace grapeshot::cli

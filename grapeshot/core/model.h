@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -17,9 +18,25 @@
 namespace grapeshot {
 
 /// How Sign, Round, Floor pass a gradient on, which is zero almost everywhere otherwise.
-enum class Surrogate {
-  kLoose,    ///< straight through
-  kBounded,  ///< straight through where |x| <= the row's mean |x| (Sign), 0 elsewhere
+struct Surrogate {
+  enum Kind {
+    kLoose,     ///< straight through
+    kBounded,   ///< straight through where |x| <= the row's mean |x| (Sign), 0 elsewhere
+    kWindowed,  ///< straight through where |x| <= the row's window of that Sign, 0 elsewhere
+  };
+
+  Surrogate(Kind how = kLoose) : kind(how) {}  // NOLINT(google-explicit-constructor)
+  /// `each` is float32 [N, S] for N rows and the model's S signs, in the order of Model::reach().
+  explicit Surrogate(at::Tensor each) : kind(kWindowed), windows(std::move(each)) {}
+
+  /// For rows [begin, end).
+  [[nodiscard]] Surrogate slice(int64_t begin, int64_t end) const {
+    return kind == kWindowed ? Surrogate(windows.slice(0, begin, end)) : *this;
+  }
+
+  Kind kind;
+  at::Tensor windows;
+  int64_t sign = 0;  ///< of the S, set on the way through the network
 };
 
 /// What a pass returns: the outputs, or what a final softmax is applied to. Losses saturate behind
@@ -62,6 +79,9 @@ class Model {
   [[nodiscard]] virtual bool has_logits() const = 0;
   /// Whether gradients pass through Sign, Round or Floor.
   [[nodiscard]] virtual bool has_surrogates() const = 0;
+  /// How far the argument of every Sign moves from row to row of x [N, D]: its standard deviation,
+  /// mean over its entries. Empty for models without.
+  [[nodiscard]] virtual std::vector<float> reach(const at::Tensor& /*x*/) const { return {}; }
   /// Multiply-adds of one row, and float32 values that a gradient pass keeps of one row.
   [[nodiscard]] virtual int64_t macs() const = 0;
   [[nodiscard]] virtual int64_t activation_values() const = 0;
@@ -77,8 +97,8 @@ class Model {
   [[nodiscard]] virtual at::Tensor forward(const at::Tensor& x, Head head) const = 0;
 
   /// One forward and one backward pass: the gradient with respect to the inputs only.
-  [[nodiscard]] virtual Gradient gradient(const at::Tensor& x, Head head, Surrogate surrogate,
-                                          const Cotangent& cotangent) const = 0;
+  [[nodiscard]] virtual Gradient gradient(const at::Tensor& x, Head head,
+                                          const Surrogate& surrogate, const Cotangent& cotangent) const = 0;
 
   /// All taps, in graph order.
   [[nodiscard]] virtual const std::vector<Tap>& taps() const = 0;

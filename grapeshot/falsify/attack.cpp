@@ -89,6 +89,7 @@ constexpr Attack kTable[] = {
      with_slope_seldom},
     {"targeted", "Sign steps, every row for a case of its own, summed hinge.", targeted,
      with_cases},
+    {"soft", "Sign steps on a soft minimum over all cases.", soft, with_cases},
     {"gama", "Sign steps on probabilities, driven away from the original's (GAMA).", gama,
      with_several_outputs},
     {"osi", "Sign steps along a random output first, then towards the property (OSI).", osi,

@@ -43,6 +43,7 @@ void sign_steps(Search& search);
 void adam_steps(Search& search);
 void apgd(Search& search);
 void targeted(Search& search);
+void soft(Search& search);
 void gama(Search& search);
 void osi(Search& search);
 

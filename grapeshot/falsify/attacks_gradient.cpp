@@ -30,12 +30,6 @@ at::Tensor step_to(const at::Tensor& x, const at::Tensor& step, const Rows& rows
   return project(x + step, rows.spec);
 }
 
-// Rounds alternate the two ways through step functions.
-void turn_surrogate(Search& search, std::string_view attack) {
-  int64_t& turn = search.memory<int64_t>(attack, -1);
-  search.set_surrogate(turn++ % 2 == 0 ? Surrogate::kLoose : Surrogate::kBounded);
-}
-
 // Minus the summed hinge of one case of every row: of all its linear rows that do not hold yet by
 // a little, the farthest one when all do.
 RowLoss case_loss(const at::Tensor& which) {
@@ -63,6 +57,32 @@ RowLoss case_loss(const at::Tensor& which) {
   };
 }
 
+// Minus a soft minimum over all cases: with a high temperature all of them count alike, with a low
+// one the nearest, so that a landscape of steps is seen from farther away. `temperature` [n] is a
+// share of the nearest case's margin.
+RowLoss soft_loss(const at::Tensor& temperature) {
+  return [temperature](const at::Tensor& y, const RowSpec& spec, int64_t begin) {
+    const int64_t m = y.size(0), k = y.size(1);
+    const at::Tensor share = temperature.slice(0, begin, begin + m).unsqueeze(1);
+    const auto weigh = [&](const at::Tensor& margin) {
+      const at::Tensor low = margin.amin(1, true);
+      return at::softmax((low - margin) / (share * low.abs()).clamp_min(1e-6), 1);
+    };
+    if (spec.label.defined()) {
+      const at::Tensor label = spec.label.unsqueeze(1);
+      at::Tensor margin = y.gather(1, label) - y;
+      margin = margin.scatter(1, label, kInfinity);
+      return weigh(margin).scatter(1, label, -1.);
+    }
+    const at::Tensor s =
+        at::bmm(spec.a.reshape({m, -1, k}), y.unsqueeze(2)).view_as(spec.b) - spec.b;
+    const auto [margin, row] = s.max(2);
+    const at::Tensor a =
+        spec.a.gather(2, row.view({m, -1, 1, 1}).expand({m, row.size(1), 1, k})).squeeze(2);
+    return at::bmm(weigh(margin.clamp_max(1e30)).unsqueeze(1), a).squeeze(1).neg();
+  };
+}
+
 }  // namespace
 
 void climb_by_signs(Search& search, const Rows& rows, at::Tensor x, int64_t steps, double first,
@@ -77,8 +97,8 @@ void climb_by_signs(Search& search, const Rows& rows, at::Tensor x, int64_t step
 }
 
 void sprint(Search& search) {
-  turn_surrogate(search, "sprint");
   const Rows rows = search.rows(search.rows_for(60));
+  search.turn_surrogate(rows);
   at::Tensor x = begin_at(search, rows);
   // The first of every instance begins at what it was built around.
   const auto firsts = std::min<int64_t>(std::ssize(search.round()), rows.size());
@@ -87,15 +107,15 @@ void sprint(Search& search) {
 }
 
 void sign_steps(Search& search) {
-  turn_surrogate(search, "sign");
   const Rows rows = search.rows(search.rows_for(3 * kSteps));
+  search.turn_surrogate(rows);
   climb_by_signs(search, rows, begin_at(search, rows), kSteps, 0.5, 0.953);
 }
 
 // alpha-beta-CROWN's AdamClipping: the sign of Adam's step, which is that of its momentum.
 void adam_steps(Search& search) {
-  turn_surrogate(search, "adam");
   const Rows rows = search.rows(search.rows_for(3 * kSteps));
+  search.turn_surrogate(rows);
   at::Tensor x = begin_at(search, rows), momentum = at::zeros_like(x);
   const at::Tensor width = rows.width();
   double step = 0.125;
@@ -108,8 +128,8 @@ void adam_steps(Search& search) {
 }
 
 void apgd(Search& search) {
-  turn_surrogate(search, "apgd");
   const Rows rows = search.rows(search.rows_for(3 * kSteps));
+  search.turn_surrogate(rows);
   const int64_t n = rows.size();
   const at::Tensor width = rows.width();
   at::Tensor x = begin_at(search, rows), before = x, best_x = x;
@@ -148,8 +168,8 @@ void apgd(Search& search) {
 }
 
 void targeted(Search& search) {
-  turn_surrogate(search, "targeted");
   const Rows rows = search.rows(search.rows_for(3 * kSteps));
+  search.turn_surrogate(rows);
   int64_t& turn = search.memory<int64_t>("targeted-case", -1);
   // Which case is whose, in turn: over all of them before any comes again.
   const int64_t cases = search.specs().cases();
@@ -161,9 +181,17 @@ void targeted(Search& search) {
                  case_loss(search.real_case(rows, which)));
 }
 
-void gama(Search& search) {
-  turn_surrogate(search, "gama");
+void soft(Search& search) {
   const Rows rows = search.rows(search.rows_for(3 * kSteps));
+  search.turn_surrogate(rows);
+  const at::Tensor temperature = at::pow(10., 2. * coins(rows.size(), search.rng()) - 1.);
+  climb_by_signs(search, rows, begin_at(search, rows), kSteps, 0.5, 0.953,
+                 soft_loss(temperature));
+}
+
+void gama(Search& search) {
+  const Rows rows = search.rows(search.rows_for(3 * kSteps));
+  search.turn_surrogate(rows);
   const at::Tensor clean =
       at::softmax(search.model().forward(search.originals(rows), search.head()), 1);
   const at::Tensor width = rows.width();
@@ -183,8 +211,8 @@ void gama(Search& search) {
 }
 
 void osi(Search& search) {
-  turn_surrogate(search, "osi");
   const Rows rows = search.rows(search.rows_for(3 * 50));
+  search.turn_surrogate(rows);
   const at::Tensor direction =
       2. * at::rand({rows.size(), search.model().outputs()}, search.rng().generator()) - 1.;
   const RowLoss away = [&](const at::Tensor& y, const RowSpec&, int64_t begin) {

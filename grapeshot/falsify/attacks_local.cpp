@@ -98,10 +98,9 @@ void square(Search& search) {
 void discrete(Search& search) {
   // Flips of coordinates to one of their bounds or back to the original, from one to a tenth of
   // them; half of the chains prefer those that the gradient at their start says most of.
-  int64_t& turn = search.memory<int64_t>("discrete", -1);
-  search.set_surrogate(turn++ % 2 == 0 ? Surrogate::kLoose : Surrogate::kBounded);
   const Stand at = search.near(search.rows_for(kSteps));
   const int64_t n = at.rows.size();
+  search.turn_surrogate(at.rows);
   const RowSpec& spec = at.rows.spec;
   const at::Tensor original = search.originals(at.rows);
   const at::Tensor gradient = search.climb(at.x, at.rows).gradient;

@@ -209,6 +209,37 @@ Climb Search::climb(const at::Tensor& x, const Rows& rows, const RowLoss& loss) 
   return out;
 }
 
+const std::vector<float>& Search::reach_of(int64_t region) {
+  constexpr int64_t kCorners = 24;
+  auto& reach = memory<std::vector<float>>("reach", region);
+  if (!reach.empty()) return reach;
+  const at::Tensor lo = specs().lo().slice(0, region, region + 1);
+  const at::Tensor hi = specs().hi().slice(0, region, region + 1);
+  const at::Tensor coin = at::rand({kCorners, lo.size(1)}, rng_.generator());
+  reach = model().reach(at::where(coin < 0.5, lo, hi));
+  iteration_->cost += kCorners * model().macs();
+  return reach;
+}
+
+void Search::turn_surrogate(const Rows& rows) {
+  if (!model().has_surrogates()) return;
+  const int64_t turn = surrogate_turn_++ % 4;
+  surrogate_ = turn == 3 ? Surrogate::kBounded : Surrogate::kLoose;
+  if (turn % 2 != 0) return;
+  // A factor of its own for every row.
+  constexpr double kLeast = 1., kSpan = 8.;
+  std::vector<at::Tensor> windows;
+  for (int64_t i = 0; i < rows.size(); ++i) {
+    const std::vector<float>& reach =
+        reach_of(rows.region.const_data_ptr<int64_t>()[i]);
+    if (reach.empty()) return;
+    windows.push_back(at::tensor(reach));
+  }
+  const at::Tensor factor =
+      kLeast * at::pow(kSpan, at::rand({rows.size(), 1}, rng_.generator()));
+  surrogate_ = Surrogate(at::stack(windows) * factor);
+}
+
 double Search::dead_gradients() const {
   return gradient_rows_ == 0
              ? -1.

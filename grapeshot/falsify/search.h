@@ -110,8 +110,10 @@ class Search {
   /// The same with the gradient of a loss, by one forward and one backward pass.
   Climb climb(const at::Tensor& x, const Rows& rows, const RowLoss& loss = hinge);
 
-  /// Gradients pass Sign, Round and Floor in this way until the next round.
-  void set_surrogate(Surrogate surrogate) { surrogate_ = surrogate; }
+  /// Gradients of `rows` pass Sign, Round and Floor in another way than last time, until the round
+  /// ends: straight through, where the argument is small, and where it can change its sign: within
+  /// a few times of how far it moves over the row's box.
+  void turn_surrogate(const Rows& rows);
 
   /// What the attack called `name` keeps from one round to the next for `instance` (-1: for all).
   template <class T>
@@ -141,6 +143,7 @@ class Search {
 
   void note(const Piece& piece);
   void keep_near(int64_t instance, int64_t region, const at::Tensor& x, float margin);
+  [[nodiscard]] const std::vector<float>& reach_of(int64_t region);
   [[nodiscard]] Stand stand_at(const std::vector<int64_t>& instances, int64_t count) const;
 
   WorkerSetup setup_;
@@ -156,7 +159,8 @@ class Search {
   std::vector<float> wanted_;  ///< [I] margins that are proposed, at most: see end_round()
   std::vector<Hit> hits_;
   std::vector<bool> hit_;  ///< [I] in this round
-  Surrogate surrogate_ = Surrogate::kLoose;
+  Surrogate surrogate_ = Surrogate::kLoose;  ///< of the round's rows
+  int64_t surrogate_turn_ = 0;
   Iteration* iteration_ = nullptr;
   Deadline deadline_;
   std::map<std::pair<std::string, int64_t>, std::any> memory_;

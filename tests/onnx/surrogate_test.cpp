@@ -38,7 +38,7 @@ TEST_CASE("step_function: the values, with and without history") {
                                                     {-2.f, -1.f, 0.f, 0.f, 0.f, 1.f, 2.f}};
   for (size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);
-    for (const Surrogate surrogate : {Surrogate::kLoose, Surrogate::kBounded}) {
+    for (const Surrogate& surrogate : {Surrogate(Surrogate::kLoose), Surrogate(Surrogate::kBounded)}) {
       const at::Tensor y = step_function(x, kKinds[i], surrogate);
       CHECK(floats(y) == expected[i]);
       CHECK(!y.requires_grad());

@@ -37,7 +37,7 @@ class FakeModel : public Model {
     note(forward_rows, x, on_candidate);
     return function(x);
   }
-  [[nodiscard]] Gradient gradient(const at::Tensor& x, Head, Surrogate,
+  [[nodiscard]] Gradient gradient(const at::Tensor& x, Head, const Surrogate&,
                                   const Cotangent& cotangent) const override {
     note(gradient_rows, x, on_iterate);
     const at::Tensor y = function(x);

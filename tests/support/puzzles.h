@@ -28,6 +28,15 @@ class Metered final : public Model {
   [[nodiscard]] int64_t outputs() const override { return model_.outputs(); }
   [[nodiscard]] bool has_logits() const override { return !hide_logits && model_.has_logits(); }
   [[nodiscard]] bool has_surrogates() const override { return model_.has_surrogates(); }
+  [[nodiscard]] std::vector<float> reach(const at::Tensor& x) const override {
+    count(x);
+    return model_.reach(x);
+  }
+  [[nodiscard]] std::optional<Bounds> bounds(const at::Tensor& lo, const at::Tensor& hi,
+                                             Head head) const override {
+    return model_.bounds(lo, hi, head);
+  }
+  [[nodiscard]] std::vector<int64_t> input_shape() const override { return model_.input_shape(); }
   [[nodiscard]] int64_t macs() const override { return model_.macs(); }
   [[nodiscard]] int64_t activation_values() const override { return model_.activation_values(); }
   [[nodiscard]] const std::vector<Tap>& taps() const override { return model_.taps(); }
@@ -35,7 +44,7 @@ class Metered final : public Model {
     count(x);
     return model_.forward(x, head);
   }
-  [[nodiscard]] Gradient gradient(const at::Tensor& x, Head head, Surrogate surrogate,
+  [[nodiscard]] Gradient gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
                                   const Cotangent& cotangent) const override {
     count(x);
     Gradient g = model_.gradient(x, head, surrogate, cotangent);

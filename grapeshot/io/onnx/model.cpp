@@ -109,7 +109,7 @@ int64_t OnnxModel::width_of(Head head) const {
 }
 
 at::Tensor OnnxModel::run_batch(const Compiled& compiled, const at::Tensor& x, Head head,
-                                Surrogate surrogate) const {
+                                const Surrogate& surrogate) const {
   std::vector<int64_t> shape = network_.input_shape;
   shape.insert(shape.begin(), x.size(0));
   const int32_t slot = head == Head::kLogits ? compiled.logits : compiled.output;
@@ -118,7 +118,7 @@ at::Tensor OnnxModel::run_batch(const Compiled& compiled, const at::Tensor& x, H
 }
 
 at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head head,
-                          Surrogate surrogate) const {
+                          const Surrogate& surrogate) const {
   GRAPESHOT_CHECK(x.dim() == 2 && x.size(1) == inputs_, kInvalidArgument, name_,
                   ": expects rows of ", inputs_, " inputs, got ", x.sizes());
   if (x.size(0) == 0 && !recording_.islands.empty()) {
@@ -133,7 +133,8 @@ at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head he
   }
   std::vector<at::Tensor> rows;
   for (int64_t i = 0; i < x.size(0); ++i) {
-    rows.push_back(run_batch(compiled, x.slice(0, i, i + 1), head, surrogate));
+    rows.push_back(
+        run_batch(compiled, x.slice(0, i, i + 1), head, surrogate.slice(i, i + 1)));
   }
   return at::cat(rows);
 }
@@ -230,7 +231,7 @@ at::Tensor OnnxModel::forward_unlowered(const at::Tensor& x) const {
   return run(as_read_, x, Head::kOutputs, Surrogate::kLoose);
 }
 
-Gradient OnnxModel::gradient(const at::Tensor& x, Head head, Surrogate surrogate,
+Gradient OnnxModel::gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
                              const Cotangent& cotangent) const {
   const at::AutoGradMode grad(true);
   const at::Tensor leaf = x.detach().requires_grad_(true);
@@ -293,6 +294,16 @@ at::Tensor OnnxModel::evaluate(const at::Tensor& x) const {
     rows.push_back(run_batch(as_read_, x.slice(0, i, i + 1), Head::kOutputs, Surrogate::kLoose));
   }
   return rows.empty() ? at::empty({0, outputs_}, x.options()) : at::cat(rows);
+}
+
+std::vector<float> OnnxModel::reach(const at::Tensor& x) const {
+  if (!has_surrogates_ || !fallback_.empty()) return {};
+  const at::NoGradGuard no_grad;
+  std::vector<int64_t> shape = network_.input_shape;
+  shape.insert(shape.begin(), x.size(0));
+  std::vector<float> out;
+  (void)lowered_.program->run(x.reshape(shape), {lowered_.output}, Surrogate::kLoose, &out);
+  return out;
 }
 
 std::optional<Bounds> OnnxModel::bounds(const at::Tensor& lo, const at::Tensor& hi,

@@ -25,6 +25,7 @@ class OnnxModel final : public Model {
   [[nodiscard]] int64_t outputs() const override { return outputs_; }
   [[nodiscard]] bool has_logits() const override { return !network_.logits.empty(); }
   [[nodiscard]] bool has_surrogates() const override { return has_surrogates_; }
+  [[nodiscard]] std::vector<float> reach(const at::Tensor& x) const override;
   [[nodiscard]] int64_t macs() const override { return recording_.macs; }
   [[nodiscard]] int64_t activation_values() const override { return recording_.activation_values; }
   [[nodiscard]] int64_t widest_layer() const override { return recording_.widest_node; }
@@ -32,7 +33,7 @@ class OnnxModel final : public Model {
   [[nodiscard]] const std::vector<Tap>& taps() const override { return taps_; }
 
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, Head head) const override;
-  [[nodiscard]] Gradient gradient(const at::Tensor& x, Head head, Surrogate surrogate,
+  [[nodiscard]] Gradient gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
                                   const Cotangent& cotangent) const override;
   [[nodiscard]] Trace trace(const at::Tensor& x, Head head,
                             const std::vector<int64_t>& wanted) const override;
@@ -62,9 +63,9 @@ class OnnxModel final : public Model {
 
   [[nodiscard]] static Compiled compile(const Network& network);
   [[nodiscard]] at::Tensor run_batch(const Compiled& compiled, const at::Tensor& x, Head head,
-                                     Surrogate surrogate) const;
+                                     const Surrogate& surrogate) const;
   [[nodiscard]] at::Tensor run(const Compiled& compiled, const at::Tensor& x, Head head,
-                               Surrogate surrogate) const;
+                               const Surrogate& surrogate) const;
   [[nodiscard]] int64_t width_of(Head head) const;
   void check_rows();
   void find_taps();

@@ -120,6 +120,8 @@ Program::Program(const Network& network) : path_(network.path), opset_(network.o
       kinds.push_back({at::Tensor(), slot >= 0 && !network.constants.contains(name)});
     }
     step.by_row = runs_by_row(bound, kinds);
+    const bool is_sign = bound.node.op == "Sign" || bound.node.op == "Step";
+    if (is_sign && !kinds.empty() && kinds[0].rows) step.sign = signs_++;
     steps_.push_back(std::move(step));  // before the outputs: they are ready after this step
     for (const std::string& name : bound.node.outputs) {
       steps_.back().out.push_back(name.empty() ? -1 : new_slot(name));
@@ -148,7 +150,8 @@ const std::vector<Value>& Program::constants_for(at::ScalarType type) const {
 }
 
 std::vector<Value> Program::run(const at::Tensor& x, const std::vector<int32_t>& wanted,
-                                Surrogate surrogate) const {
+                                const Surrogate& surrogate,
+                                std::vector<float>* reach) const {
   const std::vector<Value>& constants = constants_for(x.scalar_type());
   std::vector<Value> computed(constants.size());
   computed[static_cast<size_t>(input_)] = {x, true};
@@ -165,7 +168,13 @@ std::vector<Value> Program::run(const at::Tensor& x, const std::vector<int32_t>&
     const Step& step = steps_[static_cast<size_t>(i)];
     in.clear();
     for (const int32_t slot : step.in) in.push_back(slot < 0 ? Value{} : value(slot));
-    const Call call{step.bound.node, opset_, {in.data(), in.size()}, surrogate, x.scalar_type()};
+    Call call{step.bound.node, opset_, {in.data(), in.size()}, surrogate, x.scalar_type()};
+    if (step.sign >= 0) {
+      call.surrogate.sign = step.sign;
+      if (reach && in[0].t.defined() && in[0].t.size(0) > 1) {
+        reach->push_back(in[0].t.std(0).mean().item<float>());
+      }
+    }
     Values out = run_node(step.bound, call, step.by_row, path_);
     for (size_t k = 0; k < std::min(out.size(), step.out.size()); ++k) {
       if (step.out[k] >= 0) computed[static_cast<size_t>(step.out[k])] = std::move(out[k]);

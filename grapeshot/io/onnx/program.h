@@ -77,8 +77,10 @@ class Program {
 
   /// The tensors named `wanted` ([N, shape...] each, constants as they are) for x [N,
   /// input_shape...], float32 or float64. Stops as soon as the last of them is there. Thread-safe.
+  /// `reach`, when given, gets what Model::reach() says.
   [[nodiscard]] std::vector<Value> run(const at::Tensor& x, const std::vector<int32_t>& wanted,
-                                       Surrogate surrogate) const;
+                                       const Surrogate& surrogate,
+                                       std::vector<float>* reach = nullptr) const;
 
   /// The slot to ask `run` for; throws kInternal when no tensor has that name.
   [[nodiscard]] int32_t slot(const std::string& tensor) const;
@@ -91,6 +93,7 @@ class Program {
     std::vector<int32_t> in, out;  ///< slots, -1 for an input that is left out
     std::vector<int32_t> last;     ///< slots that no later step reads
     bool by_row = false;
+    int64_t sign = -1;  ///< its number among the signs of rows
   };
 
   [[nodiscard]] const std::vector<Value>& constants_for(at::ScalarType type) const;
@@ -99,6 +102,7 @@ class Program {
   int64_t opset_;
   int32_t input_ = 0;
   std::vector<Step> steps_;
+  int64_t signs_ = 0;
   std::vector<int32_t> ready_after_;  ///< per slot the number of steps after which it is there
   std::unordered_map<std::string, int32_t> slots_;
   std::vector<Value> constants_;  ///< by slot, undefined where a step writes

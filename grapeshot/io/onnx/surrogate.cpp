@@ -48,22 +48,27 @@ float mean_size(std::span<const float> x) {
   return static_cast<float>(total / static_cast<double>(x.size()));
 }
 
-// `gradient` where |x| is at most the mean of its row, 0 elsewhere.
-at::Tensor where_bounded(const at::Tensor& gradient, const at::Tensor& x) {
+// `gradient` where |x| is at most `windows` [N] of its row or, where that is empty, the mean of its
+// row; 0 elsewhere.
+at::Tensor where_bounded(const at::Tensor& gradient, const at::Tensor& x,
+                         const at::Tensor& windows) {
   if (!rows_in_order(x) || !is_plain(gradient) || gradient.strides() != x.strides()) {
     if (x.numel() == 0) return gradient;
     const at::Tensor size = x.abs();
-    at::Tensor bound = size.flatten(1).mean(1);
+    at::Tensor bound =
+        windows.numel() > 0 ? windows.to(x.scalar_type()) : size.flatten(1).mean(1);
     while (bound.dim() < x.dim()) bound = bound.unsqueeze(-1);
     return gradient.masked_fill(size > bound, 0);
   }
   at::Tensor out = at::empty_like(x);
   const auto* g = gradient.const_data_ptr<float>();
   const auto* in = x.const_data_ptr<float>();
+  const auto* given = windows.numel() > 0 ? windows.const_data_ptr<float>() : nullptr;
   auto* to = out.mutable_data_ptr<float>();
   const int64_t per_row = x.stride(0);
   for (int64_t row = 0; row < x.numel(); row += per_row) {
-    const float bound = mean_size({in + row, static_cast<size_t>(per_row)});
+    const float bound = given ? given[row / per_row]
+                              : mean_size({in + row, static_cast<size_t>(per_row)});
     for (int64_t i = row; i < row + per_row; ++i) to[i] = std::fabs(in[i]) <= bound ? g[i] : 0.f;
   }
   return out;
@@ -87,27 +92,32 @@ at::Tensor value_of(const at::Tensor& x, StepKind kind) {
 
 class StraightThrough : public torch::autograd::Function<StraightThrough> {
  public:
+  // With neither bounds nor `windows` it lets everything through.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, int64_t kind,
-                            bool bounded) {
-    if (bounded) context->save_for_backward({x});
+                            bool bounded, const at::Tensor& windows) {
+    if (bounded) context->save_for_backward({x, windows});
     return value_of(x, static_cast<StepKind>(kind));
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     at::Tensor g = gradients[0];
-    if (!saved.empty()) g = where_bounded(g, saved[0]);
-    return {g, at::Tensor(), at::Tensor()};
+    if (!saved.empty()) g = where_bounded(g, saved[0], saved[1]);
+    return {g, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor step_function(const at::Tensor& x, StepKind kind, Surrogate surrogate) {
+at::Tensor step_function(const at::Tensor& x, StepKind kind, const Surrogate& surrogate) {
   if (!at::GradMode::is_enabled() || !x.requires_grad()) return value_of(x, kind);
   const bool boundable = kind == StepKind::kSign || kind == StepKind::kStep;
+  at::Tensor windows = at::empty({0});  // autograd takes no undefined tensor
+  if (boundable && surrogate.kind == Surrogate::kWindowed) {
+    windows = surrogate.windows.select(1, surrogate.sign).contiguous();
+  }
   return StraightThrough::apply(x, static_cast<int64_t>(kind),
-                                boundable && surrogate == Surrogate::kBounded);
+                                boundable && surrogate.kind != Surrogate::kLoose, windows);
 }
 
 }  // namespace grapeshot::onnx

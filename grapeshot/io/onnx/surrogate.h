@@ -25,7 +25,8 @@ enum class StepKind {
 
 /// The step function of `x`, element by element. Where history is recorded, the gradient passes
 /// straight through: everywhere (kLoose), or for kSign and kStep only where |x| is at most the mean
-/// |x| of its row, the first axis (kBounded).
-[[nodiscard]] at::Tensor step_function(const at::Tensor& x, StepKind kind, Surrogate surrogate);
+/// |x| of its row, the first axis (kBounded), or at most the row's window (kWindowed).
+[[nodiscard]] at::Tensor step_function(const at::Tensor& x, StepKind kind,
+                                       const Surrogate& surrogate);
 
 }  // namespace grapeshot::onnx

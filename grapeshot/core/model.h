@@ -98,7 +98,8 @@ class Model {
 
   /// One forward and one backward pass: the gradient with respect to the inputs only.
   [[nodiscard]] virtual Gradient gradient(const at::Tensor& x, Head head,
-                                          const Surrogate& surrogate, const Cotangent& cotangent) const = 0;
+                                          const Surrogate& surrogate,
+                                          const Cotangent& cotangent) const = 0;
 
   /// All taps, in graph order.
   [[nodiscard]] virtual const std::vector<Tap>& taps() const = 0;

@@ -82,7 +82,7 @@ void put_back(Boxes& boxes, const Halves& halves, const at::Tensor& promise,
               const at::Tensor& keep) {
   const at::Tensor rows = keep.nonzero().squeeze(1);
   const auto join = [&](const at::Tensor& old, const at::Tensor& added) {
-    return at::cat({old, added.index_select(0, rows)});
+    return at::cat({added.index_select(0, rows), old});  // of equals the newest go first: depth
   };
   boxes.lo = join(boxes.lo, halves.lo);
   boxes.hi = join(boxes.hi, halves.hi);

@@ -185,8 +185,7 @@ void soft(Search& search) {
   const Rows rows = search.rows(search.rows_for(3 * kSteps));
   search.turn_surrogate(rows);
   const at::Tensor temperature = at::pow(10., 2. * coins(rows.size(), search.rng()) - 1.);
-  climb_by_signs(search, rows, begin_at(search, rows), kSteps, 0.5, 0.953,
-                 soft_loss(temperature));
+  climb_by_signs(search, rows, begin_at(search, rows), kSteps, 0.5, 0.953, soft_loss(temperature));
 }
 
 void gama(Search& search) {

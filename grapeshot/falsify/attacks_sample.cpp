@@ -61,7 +61,10 @@ void centre(Search& search) {
 void corners(Search& search) {
   for (int64_t pass = 0; pass < 4 && !search.over(); ++pass) {
     const Rows rows = search.rows(search.rows_for(4));
-    const at::Tensor up = uniform_like(rows.spec.lo, search.rng()) < 0.5;
+    // From nearly all low to nearly all high, half and half being most likely.
+    const at::Tensor share =
+        0.5 * (coins(rows.size(), search.rng()) + coins(rows.size(), search.rng()));
+    const at::Tensor up = uniform_like(rows.spec.lo, search.rng()) < share.unsqueeze(1);
     search.evaluate(at::where(up, rows.spec.hi, rows.spec.lo), rows);
   }
 }

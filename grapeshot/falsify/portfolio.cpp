@@ -96,6 +96,13 @@ Portfolio::Record& Portfolio::choose(const std::vector<int64_t>& group) {
 Iteration Portfolio::iterate(const Deadline& deadline) {
   Iteration out;
   const std::vector<int64_t> group = next_group();
+  const bool hopeless = std::ranges::all_of(
+      records_, [&](const Record& record) { return prior(record, group) <= 0.; });
+  if (hopeless) {  // no attack of those asked for works on these
+    out.per_instance.assign(static_cast<size_t>(search_.specs().instances()), 0);
+    out.exhausted = group;
+    return out;
+  }
   Record& record = choose(group);
   const double effort = std::clamp(
       static_cast<double>(rounds_) / (4. * static_cast<double>(records_.size())), 1., kMostEffort);

@@ -230,13 +230,11 @@ void Search::turn_surrogate(const Rows& rows) {
   constexpr double kLeast = 1., kSpan = 8.;
   std::vector<at::Tensor> windows;
   for (int64_t i = 0; i < rows.size(); ++i) {
-    const std::vector<float>& reach =
-        reach_of(rows.region.const_data_ptr<int64_t>()[i]);
+    const std::vector<float>& reach = reach_of(rows.region.const_data_ptr<int64_t>()[i]);
     if (reach.empty()) return;
     windows.push_back(at::tensor(reach));
   }
-  const at::Tensor factor =
-      kLeast * at::pow(kSpan, at::rand({rows.size(), 1}, rng_.generator()));
+  const at::Tensor factor = kLeast * at::pow(kSpan, at::rand({rows.size(), 1}, rng_.generator()));
   surrogate_ = Surrogate(at::stack(windows) * factor);
 }
 

@@ -158,7 +158,7 @@ class Search {
   at::Tensor near_x_, near_margin_, near_region_;      ///< [I, kNear, D], [I, kNear], [I, kNear]
   std::vector<float> wanted_;  ///< [I] margins that are proposed, at most: see end_round()
   std::vector<Hit> hits_;
-  std::vector<bool> hit_;  ///< [I] in this round
+  std::vector<bool> hit_;                    ///< [I] in this round
   Surrogate surrogate_ = Surrogate::kLoose;  ///< of the round's rows
   int64_t surrogate_turn_ = 0;
   Iteration* iteration_ = nullptr;

@@ -140,7 +140,7 @@ std::string find_onnxruntime() {
   // LibTorch's wheel is .../site-packages/torch/lib: the neighbour is
   // .../site-packages/onnxruntime.
   Dl_info torch{};
-  void* symbol = dlsym(RTLD_DEFAULT, "_ZN2at11set_num_threadsEi");
+  void* symbol = dlsym(RTLD_DEFAULT, "_ZN2at15set_num_threadsEi");
   if (symbol && dladdr(symbol, &torch) != 0 && torch.dli_fname) {
     folders.push_back(fs::path(torch.dli_fname).parent_path().parent_path().parent_path());
   }

@@ -38,7 +38,8 @@ TEST_CASE("step_function: the values, with and without history") {
                                                     {-2.f, -1.f, 0.f, 0.f, 0.f, 1.f, 2.f}};
   for (size_t i = 0; i < expected.size(); ++i) {
     CAPTURE(i);
-    for (const Surrogate& surrogate : {Surrogate(Surrogate::kLoose), Surrogate(Surrogate::kBounded)}) {
+    for (const Surrogate& surrogate :
+         {Surrogate(Surrogate::kLoose), Surrogate(Surrogate::kBounded)}) {
       const at::Tensor y = step_function(x, kKinds[i], surrogate);
       CHECK(floats(y) == expected[i]);
       CHECK(!y.requires_grad());
@@ -105,4 +106,16 @@ TEST_CASE("step_function: bounded gradients are the same however the memory lies
     CHECK(gradient(x.slice(0, 0, 0), kind, Surrogate::kBounded, weight.slice(0, 0, 0)).numel() ==
           0);
   }
+}
+
+TEST_CASE("step_function: a window of its own for every row and sign") {
+  const at::Tensor x = at::tensor({-2.f, 0.1f, 0.5f, -0.2f, 0.3f, 4.f}).view({2, 3});
+  const at::Tensor weight = at::ones_like(x);
+  Surrogate windowed(at::tensor({9.f, 0.4f, 9.f, 0.25f}).view({2, 2}));
+  windowed.sign = 1;
+  CHECK(floats(gradient(x, StepKind::kSign, windowed, weight)) ==
+        std::vector<float>{0, 1, 0, 1, 0, 0});
+  CHECK(at::equal(gradient(x, StepKind::kRound, windowed, weight), weight));
+  windowed.sign = 0;
+  CHECK(at::equal(gradient(x, StepKind::kStep, windowed, weight), weight));
 }

@@ -55,6 +55,14 @@ class FakeModel : public Model {
     return function(x);
   }
 
+  [[nodiscard]] std::optional<Bounds> bounds(const at::Tensor& lo, const at::Tensor& hi,
+                                             Head) const override {
+    return interval ? std::optional(interval(lo, hi)) : std::nullopt;
+  }
+  [[nodiscard]] std::vector<int64_t> input_shape() const override {
+    return shape.empty() ? std::vector{inputs()} : shape;
+  }
+
   /// Counts neurons: the outputs are a tap.
   void add_tap() { taps_.push_back({.name = "y", .neurons = outputs()}); }
   void set_name(std::string name) { name_ = std::move(name); }
@@ -66,6 +74,9 @@ class FakeModel : public Model {
   /// The gradient [N, D] for a cotangent [N, K].
   std::function<at::Tensor(const at::Tensor& x, const at::Tensor& cotangent)> pullback =
       [this](const at::Tensor&, const at::Tensor& cotangent) { return cotangent.mm(w); };
+  /// What bounds() says, when it is set.
+  std::function<Bounds(const at::Tensor& lo, const at::Tensor& hi)> interval;
+  std::vector<int64_t> shape;
   /// Called with the rows of every verdict pass, and of every gradient pass; one call at a time.
   std::function<void(const at::Tensor& x)> on_candidate, on_iterate;
 

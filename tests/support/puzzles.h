@@ -77,13 +77,13 @@ struct Attempt {
 };
 
 /// A campaign that ends with the first counterexample, or when the network's budget is spent.
-inline Attempt attempt(Metered& model, const Property& property, LoopOptions options,
-                       uint64_t seed) {
+inline Attempt attempt(Metered& model, const Property& property, LoopOptions options, uint64_t seed,
+                       const CampaignParts& parts = {}) {
   options.seed = seed;
   Collector collector;
   CampaignModel campaign{&model, {{&property, {}}}};
   Attempt out;
-  out.totals = run_campaign({campaign}, options, collector, model.spent).totals;
+  out.totals = run_campaign({campaign}, options, collector, model.spent, parts).totals;
   out.found = !collector.findings.empty();
   out.passes = model.passes;
   out.findings = std::move(collector.findings);

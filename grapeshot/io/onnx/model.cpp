@@ -133,8 +133,7 @@ at::Tensor OnnxModel::run(const Compiled& compiled, const at::Tensor& x, Head he
   }
   std::vector<at::Tensor> rows;
   for (int64_t i = 0; i < x.size(0); ++i) {
-    rows.push_back(
-        run_batch(compiled, x.slice(0, i, i + 1), head, surrogate.slice(i, i + 1)));
+    rows.push_back(run_batch(compiled, x.slice(0, i, i + 1), head, surrogate.slice(i, i + 1)));
   }
   return at::cat(rows);
 }

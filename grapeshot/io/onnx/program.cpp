@@ -150,8 +150,7 @@ const std::vector<Value>& Program::constants_for(at::ScalarType type) const {
 }
 
 std::vector<Value> Program::run(const at::Tensor& x, const std::vector<int32_t>& wanted,
-                                const Surrogate& surrogate,
-                                std::vector<float>* reach) const {
+                                const Surrogate& surrogate, std::vector<float>* reach) const {
   const std::vector<Value>& constants = constants_for(x.scalar_type());
   std::vector<Value> computed(constants.size());
   computed[static_cast<size_t>(input_)] = {x, true};

@@ -55,8 +55,7 @@ at::Tensor where_bounded(const at::Tensor& gradient, const at::Tensor& x,
   if (!rows_in_order(x) || !is_plain(gradient) || gradient.strides() != x.strides()) {
     if (x.numel() == 0) return gradient;
     const at::Tensor size = x.abs();
-    at::Tensor bound =
-        windows.numel() > 0 ? windows.to(x.scalar_type()) : size.flatten(1).mean(1);
+    at::Tensor bound = windows.numel() > 0 ? windows.to(x.scalar_type()) : size.flatten(1).mean(1);
     while (bound.dim() < x.dim()) bound = bound.unsqueeze(-1);
     return gradient.masked_fill(size > bound, 0);
   }
@@ -67,8 +66,8 @@ at::Tensor where_bounded(const at::Tensor& gradient, const at::Tensor& x,
   auto* to = out.mutable_data_ptr<float>();
   const int64_t per_row = x.stride(0);
   for (int64_t row = 0; row < x.numel(); row += per_row) {
-    const float bound = given ? given[row / per_row]
-                              : mean_size({in + row, static_cast<size_t>(per_row)});
+    const float bound =
+        given ? given[row / per_row] : mean_size({in + row, static_cast<size_t>(per_row)});
     for (int64_t i = row; i < row + per_row; ++i) to[i] = std::fabs(in[i]) <= bound ? g[i] : 0.f;
   }
   return out;

@@ -2,6 +2,8 @@
 
 usage: run.py [NAME...] [--seconds S] [--repeats N]
   throughput   candidates a second beside the paper's loop in plain PyTorch (30 s, 3 times, interleaved)
+  attacks      what each attack of falsify breaks alone, and the portfolio, in 1, 5 and 20 seconds
+  falsify      every instance of the VNN-COMP folders, beside the best tools' times
   instances    what a minute finds on whole benchmarks, by default and as in the paper
 Without NAME all of them. Prints Markdown tables; commands, loads and numbers go to
 bench/results/NAME.json.
@@ -10,11 +12,18 @@ bench/results/NAME.json.
 import argparse
 import sys
 
+import attacks
 import common
+import falsify
 import instances
 import throughput
 
-TASKS = {"throughput": (throughput.run, 30.0, 3), "instances": (instances.run, 60.0, 1)}
+TASKS = {
+    "throughput": (throughput.run, 30.0, 3),
+    "instances": (instances.run, 60.0, 1),
+    "attacks": (attacks.run, 20.0, 1),
+    "falsify": (falsify.run, 60.0, 1),
+}
 
 
 def main():

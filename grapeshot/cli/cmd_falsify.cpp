@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -79,8 +80,16 @@ struct FalsifyCommand {
     write_file(path, write_witness(values(finding.x), finding.confirmation.y32));
   }
 
+  // Before the search, so that nothing found is lost.
+  static void check_writable(const std::string& path) {
+    const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+    GRAPESHOT_CHECK(access(folder.c_str(), W_OK) == 0 && !std::filesystem::is_directory(path),
+                    kInvalidArgument, path, ": cannot be written");
+  }
+
   int run() const {
     GRAPESHOT_CHECK(timeout >= 0., kInvalidArgument, "--timeout must be at least 0");
+    if (!witness.empty()) check_writable(witness);
     ProblemFiles files;
     files.model = model;
     files.specs = {spec};
@@ -142,7 +151,9 @@ struct FalsifyCommand {
                         {"threads", result.lanes}};
     out["inputs_checked"] = result.totals.inputs_checked;
     out["best_margin"] =
-        number(finding ? finding->confirmation.verdict32.margin : result.totals.best_margin);
+        number(finding                            ? finding->confirmation.verdict32.margin
+               : result.totals.inputs_checked > 0 ? result.totals.best_margin
+                                                  : std::numeric_limits<double>::infinity());
     out["borderline"] = result.totals.borderline;
     out["exhausted"] = instance.exhausted;
     out["nan"] = instance.nan.defined();
@@ -174,8 +185,10 @@ struct FalsifyCommand {
       std::fprintf(stderr, "found by %s after %.2f s (start-up %.2f s), margin %.4g\n",
                    finding->mutation.c_str(), start_up_s + finding->seconds, start_up_s,
                    finding->confirmation.verdict32.margin);
+    } else if (instance.exhausted && result.totals.inputs_checked > 0) {
+      std::fprintf(stderr, "no input is free: all there are were tried\n");
     } else if (instance.exhausted) {
-      std::fprintf(stderr, "no input is free: the only one was tried\n");
+      std::fprintf(stderr, "none of these attacks applies to the instance\n");
     } else if (late) {
       std::fprintf(stderr, "the limit of %g s was over before the first input (start-up %.2f s)\n",
                    timeout, start_up_s);

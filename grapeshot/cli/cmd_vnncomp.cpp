@@ -23,6 +23,7 @@
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/options.h"
+#include "grapeshot/cli/vnncomp_report.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/instances.h"
 #include "grapeshot/io/vnncomp.h"
@@ -33,25 +34,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using nlohmann::ordered_json;
 
 // Beyond its limit a child has this long to answer before it is killed.
 constexpr double kGrace_s = 30.;
-
-struct Task {
-  std::string category;
-  InstanceRow files;
-  std::string model, spec;  // relative to the category's folder
-  std::string expected = "unknown", best_tool = {};
-  std::optional<double> best_s = {};
-  double timeout_s = 0.;
-};
-
-struct Outcome {
-  std::string answer = "not run", attack, witness, message;
-  double wall_s = 0., start_up_s = 0.;
-  double margin = std::numeric_limits<double>::quiet_NaN();
-};
 
 std::string relative_to(const std::string& path, const fs::path& folder) {
   std::string out = fs::path(path).lexically_relative(fs::absolute(folder).lexically_normal());
@@ -129,13 +114,10 @@ struct VnncompCommand {
                   .files = row,
                   .model = relative_to(row.model, folder),
                   .spec = relative_to(row.spec, folder)};
-        for (const VerdictRow& each : expected) {
-          if (!same_file_name(each.model, task.model) || !same_file_name(each.spec, task.spec)) {
-            continue;
-          }
-          task.expected = each.verdict;
-          task.best_tool = each.tool;
-          task.best_s = each.seconds;
+        if (const VerdictRow* known = find_expected(expected, task)) {
+          task.expected = known->verdict;
+          task.best_tool = known->tool;
+          task.best_s = known->seconds;
         }
         const auto own = by_verdict.find(task.expected);
         task.timeout_s = own != by_verdict.end() ? own->second
@@ -147,16 +129,43 @@ struct VnncompCommand {
     return tasks;
   }
 
+  // The row with these very names, else the first whose names end alike.
+  static const VerdictRow* find_expected(const std::vector<VerdictRow>& rows, const Task& task) {
+    const VerdictRow* found = nullptr;
+    for (const VerdictRow& each : rows) {
+      if (each.model == task.model && each.spec == task.spec) return &each;
+      const bool alike =
+          same_file_name(each.model, task.model) && same_file_name(each.spec, task.spec);
+      if (alike && !found) found = &each;
+    }
+    return found;
+  }
+
+  // The instance that a row of another tool is about; null when there is none, or several that
+  // nothing tells apart.
+  static const Task* find_task(const std::vector<Task>& tasks, const VerdictRow& row) {
+    const Task* found = nullptr;
+    int64_t alike = 0, certain = 0;
+    for (const Task& task : tasks) {
+      if (!same_file_name(row.model, task.model) || !same_file_name(row.spec, task.spec)) continue;
+      const bool named = row.category == task.category ||
+                         row.model.find("/" + task.category + "/") != std::string::npos ||
+                         row.model.starts_with(task.category + "/");
+      ++alike;
+      certain += named ? 1 : 0;
+      if (!found || (named && certain == 1)) found = &task;
+    }
+    return certain == 1 || (certain == 0 && alike == 1) ? found : nullptr;
+  }
+
   // Those that the other tool calls proven.
   [[nodiscard]] std::vector<Task> claimed(const std::vector<Task>& tasks) const {
     std::vector<Task> out;
     int64_t unmatched = 0;
     for (const VerdictRow& row : parse_results(read_file(results), results)) {
       if (row.verdict != "unsat") continue;
-      const auto task = std::ranges::find_if(tasks, [&](const Task& t) {
-        return same_file_name(row.model, t.model) && same_file_name(row.spec, t.spec);
-      });
-      if (task == tasks.end()) {
+      const Task* task = find_task(tasks, row);
+      if (!task) {
         ++unmatched;
         continue;
       }
@@ -167,19 +176,25 @@ struct VnncompCommand {
     }
     if (unmatched > 0) {
       std::cerr << "grapeshot: note: " << results << ": " << unmatched
-                << " of its rows name no instance of these folders\n";
+                << " of its rows name no instance of these folders, or more than one\n";
     }
     GRAPESHOT_CHECK(!out.empty(), kInvalidArgument, results,
                     ": calls no instance of these folders unsat");
     return out;
   }
 
-  [[nodiscard]] Outcome run_one(const Task& task, size_t index, int64_t threads,
+  // The same for the same instance, whatever else is run.
+  static std::string witness_name(const Task& task) {
+    std::string out = task.category + "-" + fs::path(task.model).stem().string() + "-" +
+                      fs::path(task.spec).stem().string();
+    out += str("-", std::hex, std::hash<std::string>{}(task.files.model + "," + task.files.spec));
+    return out + ".counterexample";
+  }
+
+  [[nodiscard]] Outcome run_one(const Task& task, int64_t threads,
                                 const std::atomic<bool>& stop) const {
     Outcome out;
-    std::error_code ignored;
-    const std::string file = str(task.category, "-", index, ".counterexample");
-    const std::string path = (fs::path(witnesses) / file).string();
+    const std::string path = (fs::path(witnesses) / witness_name(task)).string();
     const std::vector<std::string> command = {own_program(),    "falsify",
                                               task.files.model, task.files.spec,
                                               "--timeout",      str(task.timeout_s),
@@ -225,9 +240,14 @@ struct VnncompCommand {
       "category,onnx,vnnlib,expected,timeout_s,answer,wall_s,start_up_s,margin,attack,best_tool,"
       "best_time_s,witness,message\n";
 
+  struct Earlier {
+    Outcome outcome;
+    std::string line;
+  };
+
   // Rows of an earlier run by category, onnx and vnnlib.
-  [[nodiscard]] std::map<std::string, Outcome> earlier() const {
-    std::map<std::string, Outcome> out;
+  [[nodiscard]] std::map<std::string, Earlier> earlier() const {
+    std::map<std::string, Earlier> out;
     if (!resume || csv.empty() || !fs::exists(csv)) return out;
     std::istringstream text(read_file(csv));
     for (std::string line; std::getline(text, line);) {
@@ -243,7 +263,7 @@ struct VnncompCommand {
       if (f.size() > 9) o.attack = f[9];
       if (f.size() > 12) o.witness = f[12];
       if (f.size() > 13) o.message = f[13];
-      if (o.answer != "interrupted") out[f[0] + "," + f[1] + "," + f[2]] = o;
+      if (o.answer != "interrupted") out[f[0] + "," + f[1] + "," + f[2]] = {o, line};
     }
     return out;
   }
@@ -259,12 +279,22 @@ struct VnncompCommand {
     const int64_t lanes = std::min<int64_t>(jobs > 0 ? jobs : cores, std::ssize(tasks));
     const int64_t threads = std::max<int64_t>(1, cores / lanes);
     std::vector<Outcome> outcomes(tasks.size());
-    const std::map<std::string, Outcome> before = earlier();
+    std::map<std::string, Earlier> before = earlier();
+    const auto key = [](const Task& t) {
+      return csv_field(t.category) + "," + csv_field(t.model) + "," + csv_field(t.spec);
+    };
     std::ofstream rows;
     if (!csv.empty()) {
       rows.open(csv, std::ios::trunc);
       GRAPESHOT_CHECK(rows.is_open(), kSystem, csv, ": cannot be written");
-      rows << kHeader << std::flush;
+      rows << kHeader;
+      // What belongs to other folders stays.
+      std::set<std::string> own;
+      for (const Task& task : tasks) own.insert(key(task));
+      for (const auto& [name, row] : before) {
+        if (!own.contains(name)) rows << row.line << "\n";
+      }
+      rows << std::flush;
     }
     std::mutex mutex;
     size_t next = 0, done = 0;
@@ -278,11 +308,10 @@ struct VnncompCommand {
           if (next >= tasks.size() || failure) return;
           i = next++;
         }
-        const auto old = before.find(csv_field(tasks[i].category) + "," +
-                                     csv_field(tasks[i].model) + "," + csv_field(tasks[i].spec));
+        const auto old = before.find(key(tasks[i]));
         Outcome outcome;
         try {
-          outcome = old != before.end() ? old->second : run_one(tasks[i], i, threads, stop);
+          outcome = old != before.end() ? old->second.outcome : run_one(tasks[i], threads, stop);
         } catch (...) {
           const std::lock_guard lock(mutex);
           failure = std::current_exception();
@@ -311,131 +340,21 @@ struct VnncompCommand {
                  t.expected.c_str(), o.message.empty() ? "" : ": ", o.message.c_str());
   }
 
-  struct Line {
-    int64_t instances = 0, sat = 0, sat_broken = 0, unsat = 0, unsat_broken = 0, unknown = 0,
-            unknown_broken = 0, errors = 0, faster = 0, timed = 0;
-    std::vector<double> wall, search;
-
-    void add(const Task& t, const Outcome& o) {
-      const bool broken = o.answer == "sat";
-      ++instances;
-      errors += o.answer == "error";
-      if (t.expected == "sat") {
-        ++sat;
-        sat_broken += broken;
-      } else if (t.expected == "unsat") {
-        ++unsat;
-        unsat_broken += broken;
-      } else {
-        ++unknown;
-        unknown_broken += broken;
-      }
-      if (!broken) return;
-      wall.push_back(o.wall_s);
-      search.push_back(o.wall_s - o.start_up_s);
-      if (t.best_s && t.expected == "sat") {
-        ++timed;
-        faster += o.wall_s < *t.best_s;
-      }
-    }
-
-    [[nodiscard]] static double median(std::vector<double> v) {
-      if (v.empty()) return std::numeric_limits<double>::quiet_NaN();
-      std::ranges::sort(v);
-      return v[v.size() / 2];
-    }
-
-    [[nodiscard]] ordered_json to_json() const {
-      const auto number = [](double v) { return std::isnan(v) ? ordered_json() : ordered_json(v); };
-      return {{"instances", instances},
-              {"sat", sat},
-              {"sat_broken", sat_broken},
-              {"unsat", unsat},
-              {"unsat_broken", unsat_broken},
-              {"unknown", unknown},
-              {"unknown_broken", unknown_broken},
-              {"errors", errors},
-              {"median_wall_s", number(median(wall))},
-              {"median_search_s", number(median(search))},
-              {"faster_than_best", faster},
-              {"compared_with_best", timed}};
-    }
-  };
-
   int report(const std::vector<Task>& tasks, const std::vector<Outcome>& outcomes, double seconds,
              bool interrupted) const {
-    std::map<std::string, Line> lines;
-    Line total;
-    ordered_json broken = ordered_json::array(), missed = broken, disagreements = broken;
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      const Task& t = tasks[i];
-      const Outcome& o = outcomes[i];
-      if (o.answer == "not run" || o.answer == "interrupted") continue;
-      lines[t.category].add(t, o);
-      total.add(t, o);
-      const ordered_json entry = {
-          {"category", t.category},
-          {"onnx", t.model},
-          {"vnnlib", t.spec},
-          {"expected", t.expected},
-          {"answer", o.answer},
-          {"margin", std::isnan(o.margin) ? ordered_json() : ordered_json(o.margin)},
-          {"witness", o.witness}};
-      if (o.answer == "sat" && t.expected == "unsat") disagreements.push_back(entry);
-      if (o.answer == "sat" && t.expected != "unsat" && t.expected != "sat")
-        broken.push_back(entry);
-      if (o.answer != "sat" && t.expected == "sat") missed.push_back(entry);
-    }
+    Report report = make_report(tasks, outcomes);
+    report.seconds = seconds;
+    report.interrupted = interrupted;
+    report.of_a_tool = !results.empty();
+    report.witnesses = witnesses;
     if (common.json) {
-      ordered_json out = {
-          {"command", "vnncomp"}, {"seconds", seconds}, {"interrupted", interrupted}};
-      out["total"] = total.to_json();
-      for (const auto& [category, line] : lines) out["categories"][category] = line.to_json();
-      out["missed"] = missed;
-      out["unknown_broken"] = broken;
-      out["unsat_broken"] = disagreements;
-      out["witnesses"] = witnesses;
-      std::cout << out.dump(2) << "\n";
+      std::cout << to_json(report).dump(2) << "\n";
     } else {
-      print(lines, total, missed, broken, disagreements, seconds, interrupted);
+      print(report);
     }
+    const Line& total = report.total;
     return total.sat_broken + total.unsat_broken + total.unknown_broken > 0 ? kFound
                                                                             : kNothingFound;
-  }
-
-  void print(const std::map<std::string, Line>& lines, const Line& total,
-             const ordered_json& missed, const ordered_json& broken,
-             const ordered_json& disagreements, double seconds, bool interrupted) const {
-    const auto row = [](const char* name, const Line& l) {
-      std::printf("%-42s %4" PRId64 " of %4" PRId64 "  %4" PRId64 " of %4" PRId64 "  %4" PRId64
-                  " of %4" PRId64 " %7.2f %7.2f  %4" PRId64 " of %4" PRId64 "%s\n",
-                  name, l.sat_broken, l.sat, l.unknown_broken, l.unknown, l.unsat_broken, l.unsat,
-                  Line::median(l.wall), Line::median(l.search), l.faster, l.timed,
-                  l.errors > 0 ? str("  ", l.errors, " errors").c_str() : "");
-    };
-    std::printf("%-42s %12s  %12s  %12s %7s %7s  %12s\n", "broken of those known to be", "sat",
-                "unknown", "unsat", "wall s", "search", "faster");
-    for (const auto& [category, line] : lines) row(category.c_str(), line);
-    row("all", total);
-    const auto list = [](const char* title, const ordered_json& entries) {
-      if (entries.empty()) return;
-      std::printf("\n%s\n", title);
-      for (const auto& e : entries) {
-        std::printf("  %s %s %s  margin %s%s%s\n", e["category"].get<std::string>().c_str(),
-                    e["onnx"].get<std::string>().c_str(), e["vnnlib"].get<std::string>().c_str(),
-                    e["margin"].dump().c_str(), e["witness"] == "" ? "" : "  ",
-                    e["witness"].get<std::string>().c_str());
-      }
-    };
-    list(results.empty() ? "broken although expected.csv says unsat:"
-                         : "broken although the results say unsat:",
-         disagreements);
-    list("broken, unknown before:", broken);
-    list("known to be sat, not broken:", missed);
-    std::printf(
-        "\nwall s: median time of those broken, start-up included; faster: of those, less "
-        "than the best tool's\n%.0f s in all%s; counterexamples in %s\n",
-        seconds, interrupted ? ", interrupted" : "", witnesses.c_str());
   }
 };
 

@@ -3,10 +3,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <span>
 
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/core/denormals.h"
 #include "grapeshot/io/onnxruntime.h"
 
 namespace grapeshot::cli {
@@ -22,9 +25,12 @@ class Runtimes {
     const std::lock_guard lock(mutex_);
     auto& runtime = runtimes_[model];
     if (!runtime) {
+      // One that was refused is not loaded again.
+      GRAPESHOT_CHECK(refused_.insert(model).second, kSystem, library_, ": refused this model");
       runtime =
           std::make_unique<OnnxRuntime>(library_, problem_.models[static_cast<size_t>(model)].path);
     }
+    refused_.erase(model);
     return *runtime;
   }
 
@@ -32,6 +38,7 @@ class Runtimes {
   std::string library_;
   const Problem& problem_;
   std::mutex mutex_;
+  std::set<int64_t> refused_;
   std::map<int64_t, std::unique_ptr<OnnxRuntime>> runtimes_;
 };
 
@@ -52,6 +59,8 @@ void ask_onnxruntime(CampaignParts& parts, const Problem& problem, const std::st
                       int64_t model, const Property& property,
                       const at::Tensor& x) -> std::optional<bool> {
     const std::span<const float> row{x.const_data_ptr<float>(), static_cast<size_t>(x.numel())};
+    // As any other program would run it.
+    const FlushDenormals keep_denormals(false);
     try {
       const std::vector<double> y = runtimes->of(model).run(row);
       return std::ssize(y) == property.outputs && judge(property, row, y).violates;

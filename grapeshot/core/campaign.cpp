@@ -275,7 +275,9 @@ class Campaign {
         note_nan(group, hit);
         continue;
       }
-      if (auto finding = examine(unit, hit, borderline)) confirmed.push_back(std::move(*finding));
+      auto finding = examine(unit, hit, borderline);
+      unit.worker->judged(hit, finding.has_value());
+      if (finding) confirmed.push_back(std::move(*finding));
     }
     lock.lock();
     unit.busy = false;
@@ -328,7 +330,8 @@ class Campaign {
 
   void give_up(Group& group, int64_t instance) {
     InstanceResult& result = result_of(group, instance);
-    if (result.exhausted || result.findings > 0) return;
+    if (result.exhausted || result.findings > 0 || reserve_.contains(group.first + instance))
+      return;
     result.exhausted = true;
     group.retired.push_back(instance);
     --group.unbroken;

@@ -99,6 +99,9 @@ class Worker {
   /// `instance` needs no more findings.
   virtual void retire(int64_t instance) = 0;
 
+  /// What became of a hit: it counts as a finding, or it was not confirmed.
+  virtual void judged(const Hit& /*hit*/, bool /*confirmed*/) {}
+
   /// Instances that still want findings, ascending.
   [[nodiscard]] virtual const std::vector<int64_t>& active() const = 0;
   [[nodiscard]] int64_t unbroken() const { return static_cast<int64_t>(active().size()); }

@@ -46,22 +46,27 @@ double with_several_outputs(const Search& search, int64_t) {
 // Sobol points cover what has few dimensions; torch has them for up to 21,201.
 double sobol_prior(const Search& search, int64_t instance) {
   const int64_t free = free_inputs(search, instance);
-  return free > 1024 ? 0. : free <= 16 ? 1. : 0.2;
+  return free == 0 || free > 1024 ? 0. : free <= 16 ? 1. : 0.2;
 }
 
 double grid_prior(const Search& search, int64_t instance) {
   const int64_t free = free_inputs(search, instance);
-  return free > 8 ? 0. : free <= 3 ? 4. : 0.7;
+  return free == 0 || free > 8 ? 0. : free <= 3 ? 4. : 0.7;
 }
 
 double divide_prior(const Search& search, int64_t instance) {
   const int64_t free = free_inputs(search, instance);
-  return free > 32 ? 0. : free <= 8 ? 1.5 : 0.5;
+  return free == 0 || free > 32 ? 0. : free <= 8 ? 1.5 : 0.5;
+}
+
+double split_prior(const Search& search, int64_t instance) {
+  const double prior = divide_prior(search, instance);
+  return prior > 0. && has_bounds(search) ? prior : 0.;
 }
 
 double cmaes_prior(const Search& search, int64_t instance) {
   const int64_t free = free_inputs(search, instance);
-  return free > 64 ? 0. : free <= 16 ? 1.5 : 0.5;
+  return free == 0 || free > 64 ? 0. : free <= 16 ? 1.5 : 0.5;
 }
 
 // Steps without slopes: what gradients cannot see.
@@ -101,7 +106,7 @@ constexpr Attack kTable[] = {
      cmaes_prior},
     {"grid", "Ever finer grids, up to 8 free inputs.", grid, grid_prior},
     {"bisect", "Halves the boxes that slopes promise most of.", bisect, divide_prior},
-    {"split", "Halves boxes, those with the lowest interval bound first.", split, divide_prior},
+    {"split", "Halves boxes, those with the lowest interval bound first.", split, split_prior},
     {"polish", "Polyak steps to the border, from one activation pattern to the next.", polish,
      with_slope},
     {"ulp", "Steps of a few units in the last place.", ulp, near_border},

@@ -43,7 +43,7 @@ void polish(Search& search) {
     const at::Tensor square = (scaled * scaled).sum(1, true);
     const at::Tensor goal = c.margin.unsqueeze(1);
     const at::Tensor length = (goal + 1e-3 * goal.abs() + 1e-9) / square.clamp_min(1e-30);
-    at::Tensor step = relax * length * scaled;
+    at::Tensor step = at::nan_to_num(relax * length * scaled, 0., 0., 0.);
     const at::Tensor largest = step.abs().amax(1, true).clamp_min(1e-30);
     step = step * (trust / largest).clamp_max(1.);
     x = project(x + step * width, spec);

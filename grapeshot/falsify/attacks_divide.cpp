@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -43,12 +45,15 @@ struct Boxes {
   bool begun = false;
 };
 
-constexpr int64_t kMostBoxes = 1 << 15;
+// Boxes that are kept: of both bounds some 64 MiB.
+int64_t most_boxes(const Search& search) {
+  return std::clamp<int64_t>((int64_t{64} << 20) / (8 * search.model().inputs()), 64, 1 << 15);
+}
 
-// All boxes of the instance, at most as many as are kept.
+// All boxes of the instance, at most as many as are kept; again when none is left.
 void begin(Boxes& boxes, Search& search, int64_t instance) {
   const auto* first = search.specs().first_region().const_data_ptr<int64_t>();
-  const int64_t end = std::min(first[instance + 1], first[instance] + kMostBoxes);
+  const int64_t end = std::min(first[instance + 1], first[instance] + most_boxes(search));
   boxes.region = at::arange(first[instance], end, at::kLong);
   boxes.lo = search.specs().lo().slice(0, first[instance], end).clone();
   boxes.hi = search.specs().hi().slice(0, first[instance], end).clone();
@@ -56,60 +61,89 @@ void begin(Boxes& boxes, Search& search, int64_t instance) {
   boxes.begun = true;
 }
 
-// The most promising ones leave the queue, halved across `score` [m, D]'s largest entry.
-struct Halves {
-  Rows rows;
-  at::Tensor lo, hi;  // [2 m, D]
-};
-
-template <class Score>
-Halves halve(Boxes& boxes, Search& search, int64_t count, Score score) {
-  const int64_t m = std::min(count, boxes.promise.size(0));
-  const at::Tensor order = boxes.promise.argsort(/*stable=*/true, 0, false);
-  const at::Tensor taken = order.slice(0, 0, m), rest = order.slice(0, m);
-  const auto pick = [](const at::Tensor& t, const at::Tensor& i) { return t.index_select(0, i); };
-  const at::Tensor lo = pick(boxes.lo, taken), hi = pick(boxes.hi, taken);
-  const at::Tensor region = pick(boxes.region, taken);
-  const at::Tensor axis = score(lo, hi, region).argmax(1, true);
-  const at::Tensor middle = at::lerp(lo.gather(1, axis), hi.gather(1, axis), 0.5);
-  boxes = {pick(boxes.lo, rest), pick(boxes.hi, rest), pick(boxes.promise, rest),
-           pick(boxes.region, rest), true};
-  return {search.rows_of(at::cat({region, region})), at::cat({lo, lo.scatter(1, axis, middle)}),
-          at::cat({hi.scatter(1, axis, middle), hi})};
+at::Tensor pick(const at::Tensor& t, const at::Tensor& index) {
+  return t.index_select(0, index);
 }
 
-void put_back(Boxes& boxes, const Halves& halves, const at::Tensor& promise,
-              const at::Tensor& keep) {
-  const at::Tensor rows = keep.nonzero().squeeze(1);
-  const auto join = [&](const at::Tensor& old, const at::Tensor& added) {
-    return at::cat({added.index_select(0, rows), old});  // of equals the newest go first: depth
-  };
-  boxes.lo = join(boxes.lo, halves.lo);
-  boxes.hi = join(boxes.hi, halves.hi);
-  boxes.promise = join(boxes.promise, promise);
-  boxes.region = join(boxes.region, halves.rows.region);
-  if (boxes.promise.size(0) <= kMostBoxes) return;
+Boxes some(const Boxes& boxes, const at::Tensor& index) {
+  return {pick(boxes.lo, index), pick(boxes.hi, index), pick(boxes.promise, index),
+          pick(boxes.region, index), true};
+}
+
+// `first`, then `second`: of equals the newest are taken first, so that depth comes before breadth.
+Boxes join(const Boxes& first, const Boxes& second) {
+  return {at::cat({first.lo, second.lo}), at::cat({first.hi, second.hi}),
+          at::cat({first.promise, second.promise}), at::cat({first.region, second.region}), true};
+}
+
+// The `count` most promising ones leave the queue.
+Boxes take(Boxes& boxes, int64_t count) {
+  const int64_t m = std::min(count, boxes.promise.size(0));
+  const at::Tensor order = boxes.promise.argsort(/*stable=*/true, 0, false);
+  const Boxes taken = some(boxes, order.slice(0, 0, m));
+  boxes = some(boxes, order.slice(0, m));
+  return taken;
+}
+
+// Both halves of each, across the input with the largest smear: slope at the centre times width,
+// and some of the width alone, as a share of the whole box. Halves that are no smaller go.
+Boxes halves(Search& search, const Boxes& whole) {
+  const Rows rows = search.rows_of(whole.region);
+  const Climb c = search.climb(project(at::lerp(whole.lo, whole.hi, 0.5), rows.spec), rows);
+  const at::Tensor gain = c.gradient.abs() * (whole.hi - whole.lo);
+  const at::Tensor wide = (whole.hi - whole.lo) / rows.width().clamp_min(1e-30);
+  const at::Tensor axis = (gain / gain.sum(1, true).clamp_min(1e-30) + 0.1 * wide).argmax(1, true);
+  const at::Tensor low = whole.lo.gather(1, axis), high = whole.hi.gather(1, axis);
+  const at::Tensor middle = at::lerp(low, high, 0.5);
+  const Boxes both = {at::cat({whole.lo, whole.lo.scatter(1, axis, middle)}),
+                      at::cat({whole.hi.scatter(1, axis, middle), whole.hi}),
+                      at::cat({whole.promise, whole.promise}),
+                      at::cat({whole.region, whole.region}), true};
+  const at::Tensor smaller = at::cat({middle<high, middle> low}).squeeze(1);
+  return some(both, smaller.nonzero().squeeze(1));
+}
+
+void put_back(Boxes& boxes, const Boxes& added, int64_t most) {
+  boxes = join(added, boxes);
+  if (boxes.promise.size(0) <= most) return;
   // What is least promising is given up, so that this is a search and no proof.
-  const at::Tensor best = boxes.promise.argsort(true, 0, false).slice(0, 0, kMostBoxes / 2);
-  boxes = {boxes.lo.index_select(0, best), boxes.hi.index_select(0, best),
-           boxes.promise.index_select(0, best), boxes.region.index_select(0, best), true};
+  boxes = some(boxes, boxes.promise.argsort(true, 0, false).slice(0, 0, most / 2));
 }
 
 // Judges the centres, and the corners that the gradients at the centres point to. Returns what the
-// affine model there says of the lowest margin, [n], and the gain of every coordinate's width.
-struct Probe {
-  at::Tensor lowest, gain;
-};
-
-Probe probe(Search& search, const Halves& h) {
-  const at::Tensor centre = project(at::lerp(h.lo, h.hi, 0.5), h.rows.spec);
-  const Climb c = search.climb(centre, h.rows);
+// affine model there says of the lowest margin, [n].
+at::Tensor probe(Search& search, const Boxes& boxes) {
+  const Rows rows = search.rows_of(boxes.region);
+  const at::Tensor centre = project(at::lerp(boxes.lo, boxes.hi, 0.5), rows.spec);
+  const Climb c = search.climb(centre, rows);
   if (!search.over()) {
-    search.evaluate(at::where(c.gradient > 0, h.hi, at::where(c.gradient < 0, h.lo, centre)),
-                    h.rows);
+    const at::Tensor& g = c.gradient;
+    search.evaluate(at::where(g > 0, boxes.hi, at::where(g < 0, boxes.lo, centre)), rows);
   }
-  const at::Tensor gain = c.gradient.abs() * (h.hi - h.lo);
-  return {c.margin - 0.5 * gain.sum(1), gain};
+  return c.margin - 0.5 * (c.gradient.abs() * (boxes.hi - boxes.lo)).sum(1);
+}
+
+// One round of halving on every instance; `promise_of` says what halves are worth after they were
+// probed, +inf for those that cannot violate.
+template <class Promise>
+void divide(Search& search, std::string_view name, int64_t passes, Promise promise_of) {
+  const auto instances = std::ssize(search.round());
+  const int64_t count = std::max<int64_t>(1, search.rows_for(passes * instances) / 2);
+  for (const int64_t instance : search.round()) {
+    Boxes& boxes = search.memory<Boxes>(name, instance);
+    for (int64_t pass = 0; pass < 16 && !search.over(); ++pass) {
+      if (!boxes.begun || boxes.promise.size(0) == 0) begin(boxes, search, instance);
+      const Boxes whole = take(boxes, count);
+      Boxes both = halves(search, whole);
+      if (!search.over()) both.promise = promise_of(both, probe(search, both));
+      if (search.over()) {  // as if they had not been taken
+        put_back(boxes, whole, most_boxes(search));
+        return;
+      }
+      const at::Tensor keep = both.promise.lt(kInfinity).logical_and(both.lo.lt(both.hi).any(1));
+      put_back(boxes, some(both, keep.nonzero().squeeze(1)), most_boxes(search));
+    }
+  }
 }
 
 }  // namespace
@@ -132,7 +166,7 @@ void grid(Search& search) {
     while (budget > 0 && !search.over()) {
       const int64_t per = points_of(at.level);
       const double all = std::pow(static_cast<double>(per), static_cast<double>(dimensions));
-      if (all > 1e15) return;
+      if (all > 1e15) break;
       const int64_t total = static_cast<int64_t>(all);
       const int64_t n = std::min({total - at.next, budget, int64_t{512}});
       const Rows rows = search.rows_of(
@@ -152,53 +186,26 @@ void grid(Search& search) {
 }
 
 void bisect(Search& search) {
-  for (const int64_t instance : search.round()) {
-    Boxes& boxes = search.memory<Boxes>("bisect", instance);
-    if (!boxes.begun) begin(boxes, search, instance);
-    for (int64_t pass = 0; pass < 16 && !search.over() && boxes.promise.size(0) > 0; ++pass) {
-      const int64_t count =
-          std::max<int64_t>(1, search.rows_for(64 * std::ssize(search.round())) / 2);
-      const Halves h =
-          halve(boxes, search, count,
-                [&](const at::Tensor& lo, const at::Tensor& hi, const at::Tensor& region) {
-                  // The widest, as a share of the whole box, weighed by the slope at the centre.
-                  const Rows rows = search.rows_of(region);
-                  const Climb c = search.climb(project(at::lerp(lo, hi, 0.5), rows.spec), rows);
-                  const at::Tensor gain = c.gradient.abs() * (hi - lo);
-                  const at::Tensor wide = (hi - lo) / rows.width().clamp_min(1e-30);
-                  return gain / gain.sum(1, true).clamp_min(1e-30) + 0.1 * wide;
-                });
-      const Probe p = probe(search, h);
-      const at::Tensor splits = (h.hi > h.lo).any(1);
-      put_back(boxes, h, p.lowest, splits);
-    }
-  }
+  divide(search, "bisect", 64, [](const Boxes&, const at::Tensor& affine) {
+    return at::nan_to_num(affine, 1e30, 1e30, -1e30);
+  });
 }
 
 void split(Search& search) {
-  for (const int64_t instance : search.round()) {
-    Boxes& boxes = search.memory<Boxes>("split", instance);
-    if (!boxes.begun) begin(boxes, search, instance);
-    for (int64_t pass = 0; pass < 16 && !search.over() && boxes.promise.size(0) > 0; ++pass) {
-      const int64_t count =
-          std::max<int64_t>(1, search.rows_for(96 * std::ssize(search.round())) / 2);
-      const Halves h =
-          halve(boxes, search, count,
-                [&](const at::Tensor& lo, const at::Tensor& hi, const at::Tensor& region) {
-                  const Rows rows = search.rows_of(region);
-                  const Climb c = search.climb(project(at::lerp(lo, hi, 0.5), rows.spec), rows);
-                  const at::Tensor gain = c.gradient.abs() * (hi - lo);  // the smear
-                  const at::Tensor wide = (hi - lo) / rows.width().clamp_min(1e-30);
-                  return gain / gain.sum(1, true).clamp_min(1e-30) + 0.1 * wide;
-                });
-      const std::optional<Bounds> y = search.model().bounds(h.lo, h.hi, search.head());
-      if (!y) return;
-      const at::Tensor lowest = lowest_margins(*y, h.rows.spec);
-      (void)probe(search, h);
-      // Where the bound is above 0 nothing can violate.
-      put_back(boxes, h, lowest, (h.hi > h.lo).any(1).logical_and(lowest <= 0));
-    }
-  }
+  if (!has_bounds(search)) return;
+  divide(search, "split", 96, [&](const Boxes& boxes, const at::Tensor&) {
+    const std::optional<Bounds> y = search.model().bounds(boxes.lo, boxes.hi, search.head());
+    const RowSpec spec = search.rows_of(boxes.region).spec;
+    // Where the bound is above 0 nothing can violate; where it is NaN nothing is known.
+    const at::Tensor lowest = at::nan_to_num(lowest_margins(*y, spec), -1e30, 1e30, -1e30);
+    return at::where(lowest > 0, kInfinity, lowest);
+  });
+}
+
+bool has_bounds(const Search& search) {
+  const at::Tensor x =
+      0.5 * (search.specs().lo().slice(0, 0, 1) + search.specs().hi().slice(0, 0, 1));
+  return search.model().bounds(x, x, search.head()).has_value();
 }
 
 }  // namespace grapeshot::falsify

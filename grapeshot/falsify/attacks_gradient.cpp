@@ -191,8 +191,7 @@ void soft(Search& search) {
 void gama(Search& search) {
   const Rows rows = search.rows(search.rows_for(3 * kSteps));
   search.turn_surrogate(rows);
-  const at::Tensor clean =
-      at::softmax(search.model().forward(search.originals(rows), search.head()), 1);
+  const at::Tensor clean = at::softmax(search.outputs(search.originals(rows)), 1);
   const at::Tensor width = rows.width();
   at::Tensor x = begin_at(search, rows);
   double step = 0.5, lambda = 10.;

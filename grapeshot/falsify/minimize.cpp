@@ -107,6 +107,7 @@ Smaller minimize_linf(const Oversized& f) {
     const at::Tensor moved = f.original + (best.x - f.original).clamp(-eps, eps);
     if (improve(best, f, norm, moved)) continue;
     const double left = f.seconds - seconds_since(start);
+    if (left <= 0.) break;  // no limit is what a search would take that for
     const at::Tensor x = search_nearby(f, eps, std::min(left, std::max(0.3, 0.1 * f.seconds)));
     if (!x.defined() || !improve(best, f, norm, x)) far = eps;
   }
@@ -131,22 +132,26 @@ Smaller minimize_l0(const Oversized& f) {
   while (size >= 1 && !deadline.expired()) {
     const std::vector<int64_t> changed = changed_of(best.x);
     if (changed.empty()) break;
-    // All groups in one batch, then as many of the good ones together as hold.
-    std::vector<at::Tensor> rows;
+    // All groups side by side, then as many of the good ones together as hold.
     std::vector<std::vector<int64_t>> groups;
     for (size_t at = 0; at < changed.size(); at += static_cast<size_t>(size)) {
       const size_t end = std::min(changed.size(), at + static_cast<size_t>(size));
       groups.emplace_back(changed.begin() + static_cast<std::ptrdiff_t>(at),
                           changed.begin() + static_cast<std::ptrdiff_t>(end));
-      const at::Tensor index = at::tensor(groups.back(), at::kLong);
-      rows.push_back(best.x.index_copy(0, index, f.original.index_select(0, index)));
     }
+    const auto without = [&](const std::vector<int64_t>& group) {
+      const at::Tensor index = at::tensor(group, at::kLong);
+      return best.x.index_copy(0, index, f.original.index_select(0, index));
+    };
     at::Tensor margin = at::empty({0});
     const int64_t piece = micro_batch(f.model);
     const auto region = std::max<int64_t>(best.confirmation.verdict32.region, 0);
-    for (size_t at = 0; at < rows.size() && !deadline.expired(); at += static_cast<size_t>(piece)) {
-      const size_t end = std::min(rows.size(), at + static_cast<size_t>(piece));
-      const at::Tensor x = at::stack(at::TensorList(rows.data() + at, end - at));
+    for (size_t at = 0; at < groups.size() && !deadline.expired();
+         at += static_cast<size_t>(piece)) {
+      const size_t end = std::min(groups.size(), at + static_cast<size_t>(piece));
+      std::vector<at::Tensor> rows;
+      for (size_t k = at; k < end; ++k) rows.push_back(without(groups[k]));
+      const at::Tensor x = at::stack(rows);
       const RowSpec spec = specs.gather(at::full({x.size(0)}, region, at::kLong));
       margin = at::cat({margin, margins(f.model.forward(x, Head::kOutputs), spec)});
       best.tries += x.size(0);

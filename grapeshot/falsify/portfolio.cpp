@@ -27,7 +27,8 @@ double progress(float before, float after) {
 
 }  // namespace
 
-Portfolio::Portfolio(const WorkerSetup& setup, const LoopOptions& options) : search_(setup) {
+Portfolio::Portfolio(const WorkerSetup& setup, const LoopOptions& options)
+    : search_(setup, options.batch == "auto" ? 0 : std::stoll(options.batch)) {
   for (const Attack* attack : parse_attacks(options.attacks)) records_.push_back({attack});
 }
 
@@ -95,7 +96,18 @@ Portfolio::Record& Portfolio::choose(const std::vector<int64_t>& group) {
 
 Iteration Portfolio::iterate(const Deadline& deadline) {
   Iteration out;
-  const std::vector<int64_t> group = next_group();
+  // Where nothing is free there is one input a region, whatever the attacks.
+  const auto pinned =
+      std::ranges::find_if(active(), [&](int64_t i) { return search_.features(i).free.empty(); });
+  if (pinned != active().end()) {
+    const int64_t instance = *pinned;
+    search_.begin_round({instance}, 1., out, deadline);
+    centre(search_);
+    search_.end_round("centre", rounds_++);
+    if (search_.exhausted(instance) && out.hits.empty()) out.exhausted.push_back(instance);
+    return out;
+  }
+  std::vector<int64_t> group = next_group();
   const bool hopeless = std::ranges::all_of(
       records_, [&](const Record& record) { return prior(record, group) <= 0.; });
   if (hopeless) {  // no attack of those asked for works on these
@@ -104,6 +116,11 @@ Iteration Portfolio::iterate(const Deadline& deadline) {
     return out;
   }
   Record& record = choose(group);
+  std::erase_if(group, [&](int64_t i) { return record.attack->prior(search_, i) <= 0.; });
+  if (group.empty()) {  // of those left none can use it
+    out.per_instance.assign(static_cast<size_t>(search_.specs().instances()), 0);
+    return out;
+  }
   const double effort = std::clamp(
       static_cast<double>(rounds_) / (4. * static_cast<double>(records_.size())), 1., kMostEffort);
   const at::Tensor before = best_margin().clone();
@@ -120,12 +137,6 @@ Iteration Portfolio::iterate(const Deadline& deadline) {
   }
   record.gain = kMemory * record.gain + gain / static_cast<double>(group.size());
   record.work = kMemory * record.work + static_cast<double>(std::max<int64_t>(out.cost, 1));
-  // An instance without a free input has been tried once its regions have.
-  if (record.attack->round == centre) {
-    for (const int64_t i : group) {
-      if (search_.features(i).free.empty()) out.exhausted.push_back(i);
-    }
-  }
   return out;
 }
 

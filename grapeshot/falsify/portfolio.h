@@ -22,6 +22,7 @@ class Portfolio final : public Worker {
 
   [[nodiscard]] Iteration iterate(const Deadline& deadline) override;
   void retire(int64_t instance) override;
+  void judged(const Hit& hit, bool confirmed) override { search_.judged(hit, confirmed); }
   [[nodiscard]] const std::vector<int64_t>& active() const override { return search_.active(); }
   [[nodiscard]] int64_t batch() const override;
   [[nodiscard]] int64_t corpus_size() const override { return 0; }

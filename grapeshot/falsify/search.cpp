@@ -65,8 +65,9 @@ struct Search::Piece {
   int64_t begin;
 };
 
-Search::Search(const WorkerSetup& setup)
+Search::Search(const WorkerSetup& setup, int64_t most_rows)
     : setup_(setup),
+      most_rows_(most_rows > 0 ? most_rows : kMostRows),
       rng_(setup.seed),
       micro_(std::clamp<int64_t>(kPieceMacs / std::max<int64_t>(1, setup.model->macs()), 1,
                                  micro_batch(*setup.model))),
@@ -78,6 +79,9 @@ Search::Search(const WorkerSetup& setup)
   region_turn_.assign(size, 0);
   wanted_.assign(size, 0.f);
   hit_.assign(size, false);
+  scale_.assign(size, 0.f);
+  tried_.resize(size);
+  violations_ = setup.violations ? setup.violations : &own_violations_;
   best_margin_ = at::full({instances}, kInfinity);
   best_input_ = at::zeros({instances, inputs});
   best_region_ = setup.specs->first_region().slice(0, 0, instances).clone();
@@ -100,7 +104,7 @@ int64_t Search::rows_for(int64_t passes) const {
       effort_ * kRoundMacs /
       (static_cast<double>(passes) * static_cast<double>(std::max<int64_t>(1, model().macs())));
   // Small networks spend their time on calls: more steps would cost more than more rows.
-  const auto wanted = static_cast<int64_t>(std::min<double>(rows, kMostRows));
+  const auto wanted = static_cast<int64_t>(std::min<double>(rows, static_cast<double>(most_rows_)));
   return std::max<int64_t>({wanted, std::ssize(round_), 4});
 }
 
@@ -171,6 +175,17 @@ at::Tensor Search::originals(const Rows& rows) const {
   return setup_.originals.index_select(0, rows.region);
 }
 
+at::Tensor Search::outputs(const at::Tensor& x) {
+  const int64_t n = x.size(0), piece = even_pieces(n, micro_);
+  at::Tensor out = at::zeros({n, model().outputs()});
+  for (int64_t begin = 0; begin < n && !over(); begin += piece) {
+    const int64_t end = std::min(n, begin + piece);
+    out.slice(0, begin, end).copy_(model().forward(x.slice(0, begin, end), head()));
+    iteration_->cost += (end - begin) * model().macs();
+  }
+  return out;
+}
+
 at::Tensor Search::evaluate(const at::Tensor& x, const Rows& rows) {
   const int64_t n = rows.size(), piece = even_pieces(n, micro_);
   at::Tensor out = at::full({n}, kInfinity);
@@ -193,7 +208,7 @@ Climb Search::climb(const at::Tensor& x, const Rows& rows, const RowLoss& loss) 
     const int64_t end = std::min(n, begin + piece);
     const at::Tensor part = x.slice(0, begin, end);
     const RowSpec spec = rows.spec.slice(begin, end);
-    const Gradient g = model().gradient(part, head(), surrogate_,
+    const Gradient g = model().gradient(part, head(), surrogate_.slice(begin, end),
                                         [&](const at::Tensor& y) { return loss(y, spec, begin); });
     const at::Tensor margin = margins(g.y, spec);
     out.margin.slice(0, begin, end).copy_(margin);
@@ -211,8 +226,8 @@ Climb Search::climb(const at::Tensor& x, const Rows& rows, const RowLoss& loss) 
 
 const std::vector<float>& Search::reach_of(int64_t region) {
   constexpr int64_t kCorners = 24;
-  auto& reach = memory<std::vector<float>>("reach", region);
-  if (!reach.empty()) return reach;
+  auto& reach = reach_[region];
+  if (!reach.empty() || over()) return reach;
   const at::Tensor lo = specs().lo().slice(0, region, region + 1);
   const at::Tensor hi = specs().hi().slice(0, region, region + 1);
   const at::Tensor coin = at::rand({kCorners, lo.size(1)}, rng_.generator());
@@ -275,7 +290,7 @@ void Search::note(const Piece& piece) {
   const auto* m = margin.const_data_ptr<float>();
   const auto* instance = piece.rows.instance.const_data_ptr<int64_t>() + piece.begin;
   const auto* region = piece.rows.region.const_data_ptr<int64_t>() + piece.begin;
-  if (!met_nan_ && piece.y.isnan().any().item<bool>()) {
+  if (!met_nan_ && piece.x.isfinite().all().item<bool>() && piece.y.isnan().any().item<bool>()) {
     met_nan_ = true;
     const int64_t row = piece.y.isnan().any(1).nonzero().select(0, 0).item<int64_t>();
     hits_.push_back({.instance = instance[row],
@@ -287,13 +302,14 @@ void Search::note(const Piece& piece) {
   std::map<int64_t, int64_t> nearest;  // instance -> row
   for (int64_t i = 0; i < n; ++i) {
     iteration_->per_instance[static_cast<size_t>(instance[i])] += 1;
-    if (m[i] <= 0.f) ++iteration_->violations;
+    const auto slot = static_cast<size_t>(instance[i]);
+    if (features_[slot].free.empty()) tried_[slot].insert(region[i]);
     const auto [entry, fresh] = nearest.try_emplace(instance[i], i);
     if (!fresh && m[i] < m[entry->second]) entry->second = i;
   }
   auto* best = best_margin_.mutable_data_ptr<float>();
   for (const auto& [which, row] : nearest) {
-    if (!(m[row] < kInfinity)) continue;
+    if (!(m[row] < kInfinity) || !(m[row] > -kInfinity)) continue;
     const at::Tensor x = piece.x.select(0, row);
     keep_near(which, region[row], x, m[row]);
     if (m[row] < best[which]) {
@@ -305,10 +321,32 @@ void Search::note(const Piece& piece) {
     if (hit_[slot] || !(m[row] <= wanted_[slot])) continue;
     hit_[slot] = true;
     hits_.push_back({.instance = which, .region = region[row], .x = x.clone(), .margin = m[row]});
-    // Should rounding undo this one, the next has to be clearly lower.
-    const float scale = piece.y.select(0, row).abs().max().item<float>();
-    wanted_[slot] = std::min(1.5f * m[row], m[row] - kRounding * scale);
+    scale_[slot] = piece.y.select(0, row).abs().max().item<float>();
   }
+  const at::Tensor violating = (margin <= 0).nonzero().squeeze(1);
+  iteration_->violations += violating.numel();
+  if (violating.numel() > 0) {
+    iteration_->distinct_violations += violations_->insert(piece.x.index_select(0, violating));
+  }
+}
+
+void Search::judged(const Hit& hit, bool confirmed) {
+  if (hit.is_nan) return;
+  const auto slot = static_cast<size_t>(hit.instance);
+  // More findings of the instance are wanted elsewhere; and what was refused leads nowhere.
+  const float step = std::max(kRounding * scale_[slot], 1e-12f);
+  const bool close = hit.margin > -100.f * step;
+  if (confirmed || !close) {
+    near_margin_.select(0, hit.instance).fill_(kInfinity);
+    return;
+  }
+  // Rounding undoes it: the next one has to be clearly lower.
+  wanted_[slot] = std::min(1.5f * hit.margin, hit.margin - step);
+}
+
+bool Search::exhausted(int64_t instance) const {
+  const auto slot = static_cast<size_t>(instance);
+  return features_[slot].free.empty() && std::ssize(tried_[slot]) == features_[slot].regions;
 }
 
 void Search::begin_round(std::vector<int64_t> instances, double effort, Iteration& iteration,
@@ -334,6 +372,7 @@ void Search::end_round(std::string_view attack, int64_t round) {
 
 void Search::retire(int64_t instance) {
   std::erase(active_, instance);
+  std::erase_if(memory_, [&](const auto& entry) { return entry.first.second == instance; });
 }
 
 }  // namespace grapeshot::falsify

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -68,7 +69,8 @@ class Search {
   /// Near misses that are kept of every instance.
   static constexpr int64_t kNear = 8;
 
-  explicit Search(const WorkerSetup& setup);
+  /// A batch has at most `most_rows` rows (0: as many as are good), and one per instance at least.
+  explicit Search(const WorkerSetup& setup, int64_t most_rows = 0);
 
   // What an attack reads.
 
@@ -107,7 +109,9 @@ class Search {
 
   /// Margins [n] of x [n, D], which is in its boxes.
   at::Tensor evaluate(const at::Tensor& x, const Rows& rows);
-  /// The same with the gradient of a loss, by one forward and one backward pass.
+  /// Outputs [n, K] of x [n, D], not judged; zeros where time was up.
+  [[nodiscard]] at::Tensor outputs(const at::Tensor& x);
+  /// Margins with the gradient of a loss, by one forward and one backward pass.
   Climb climb(const at::Tensor& x, const Rows& rows, const RowLoss& loss = hinge);
 
   /// Gradients of `rows` pass Sign, Round and Floor in another way than last time, until the round
@@ -131,6 +135,10 @@ class Search {
   /// Moves what violated to the iteration's hits.
   void end_round(std::string_view attack, int64_t round);
   void retire(int64_t instance);
+  /// What the campaign made of a hit.
+  void judged(const Hit& hit, bool confirmed);
+  /// Whether nothing is free and every region has been tried.
+  [[nodiscard]] bool exhausted(int64_t instance) const;
   [[nodiscard]] const at::Tensor& best_margin() const { return best_margin_; }
   [[nodiscard]] const at::Tensor& best_input() const { return best_input_; }
   /// Rows with zero gradients among those of climb() so far, [0, 1]; -1 before the first.
@@ -147,6 +155,7 @@ class Search {
   [[nodiscard]] Stand stand_at(const std::vector<int64_t>& instances, int64_t count) const;
 
   WorkerSetup setup_;
+  int64_t most_rows_;
   Rng rng_;
   int64_t micro_;
   double effort_ = 1.;
@@ -156,7 +165,12 @@ class Search {
   int64_t turn_ = 0;
   at::Tensor best_margin_, best_input_, best_region_;  ///< [I], [I, D], [I]
   at::Tensor near_x_, near_margin_, near_region_;      ///< [I, kNear, D], [I, kNear], [I, kNear]
-  std::vector<float> wanted_;  ///< [I] margins that are proposed, at most: see end_round()
+  std::vector<float> scale_;                           ///< [I] the largest output of the last hit
+  std::vector<std::set<int64_t>> tried_;  ///< [I] regions, of instances where nothing is free
+  std::map<int64_t, std::vector<float>> reach_;  ///< by region
+  SharedViolations own_violations_;
+  SharedViolations* violations_ = nullptr;
+  std::vector<float> wanted_;  ///< [I] margins that are proposed, at most: see judged()
   std::vector<Hit> hits_;
   std::vector<bool> hit_;                    ///< [I] in this round
   Surrogate surrogate_ = Surrogate::kLoose;  ///< of the round's rows

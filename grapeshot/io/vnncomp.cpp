@@ -69,7 +69,7 @@ std::vector<VerdictRow> with_header(const std::vector<std::pair<int64_t, Fields>
     const auto& [line, fields] = rows[i];
     GRAPESHOT_CHECK(fields.size() == header.size(), kParse, path, ":", line, ": ", fields.size(),
                     " fields, the header has ", header.size());
-    out.push_back({fields[model], fields[spec], plain_verdict(fields[verdict]),
+    out.push_back({"", fields[model], fields[spec], plain_verdict(fields[verdict]),
                    tool < fields.size() ? fields[tool] : "",
                    seconds < fields.size() ? number(fields[seconds]) : std::nullopt, line});
   }
@@ -95,7 +95,8 @@ std::vector<VerdictRow> parse_results(std::string_view text, const std::string& 
   for (const auto& [line, fields] : rows) {
     GRAPESHOT_CHECK(fields.size() >= 6, kParse, path, ":", line, ": ", fields.size(),
                     " fields instead of category,onnx,vnnlib,prepare time,result,run time");
-    out.push_back({fields[1], fields[2], plain_verdict(fields[4]), "", number(fields[5]), line});
+    out.push_back(
+        {fields[0], fields[1], fields[2], plain_verdict(fields[4]), "", number(fields[5]), line});
   }
   return out;
 }

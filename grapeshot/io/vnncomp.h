@@ -10,6 +10,7 @@ namespace grapeshot {
 
 /// A row of an expected.csv or of a tool's results.csv.
 struct VerdictRow {
+  std::string category;     ///< of a results.csv without a header
   std::string model, spec;  ///< as the file says
   std::string verdict;      ///< sat, unsat, unknown, timeout, error, ... ("violated" and "holds" of
                             ///< 2021 are sat and unsat here)

@@ -100,7 +100,9 @@ ChildResult run_child(const std::vector<std::string>& command, double limit_s,
       killed = true;
       kill(-pid, SIGKILL);
     }
-    gone = waitpid(pid, &status, WNOHANG) == pid;
+    const pid_t ended = waitpid(pid, &status, WNOHANG);
+    // Where SIGCHLD is ignored the system keeps no status for us.
+    gone = ended == pid || (ended < 0 && errno == ECHILD);
   }
   result.seconds = seconds_since(begin);
   // What is still in the pipes; others that hold them open are not waited for.

@@ -54,3 +54,15 @@ TEST_CASE("minimize: nothing is made worse; an unknown norm lists those there ar
   CHECK_THROWS_WITH_AS((void)falsify::find_norm("l2"), "no norm is called 'l2'; known: linf, l0",
                        Error);
 }
+
+TEST_CASE("minimize: ends in time, however little that is") {
+  const FakeModel model = FakeModel::sum(kInputs);
+  const Property p = at_least_14();
+  for (const double seconds : {1e-6, 0.01, 0.3}) {
+    const falsify::Oversized finding{
+        model, p, at::ones({kInputs}), at::full({kInputs}, 0.5), 1, seconds, nullptr};
+    const Clock::time_point start = Clock::now();
+    CHECK(falsify::find_norm("linf").minimize(finding).confirmation.holds);
+    CHECK(seconds_since(start) < seconds + 1.);
+  }
+}

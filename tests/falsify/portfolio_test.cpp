@@ -143,3 +143,52 @@ TEST_CASE("portfolio: what rounding may undo needs a second opinion") {
   CHECK(agreed.findings[0].opinion == true);
   CHECK(asked > 0);
 }
+
+TEST_CASE("portfolio: of many boxes of one input each all are tried, the last one too") {
+  const FakeModel model = FakeModel::sum(2);
+  std::vector<Region> regions;
+  for (int i = 0; i < 700; ++i) {
+    const float v = i == 699 ? -1.f : 1.f;
+    regions.push_back({box({v, v}, {v, v}), {{{below(0, 0.)}}}});
+  }
+  const std::vector<Property> properties = {property(2, 1, regions)};
+  const Outcome out = search(campaign_model(model, properties), portfolio_options(20.));
+  REQUIRE(out.findings.size() == 1);
+  CHECK(out.findings[0].region == 699);
+}
+
+TEST_CASE("portfolio: many instances without a free input, beside one with") {
+  const FakeModel model = FakeModel::sum(2);
+  std::vector<Property> properties;
+  for (int i = 0; i < 40; ++i) {
+    const float v = i % 2 == 0 ? -1.f : 1.f;
+    properties.push_back(property(2, 1, {{box({v, v}, {v, v}), {{{below(0, 0.)}}}}}));
+  }
+  properties.push_back(at_most(2, 0.5));
+  for (const char* attacks : {"all", "sobol", "grid", "cmaes", "split"}) {
+    CAPTURE(attacks);
+    LoopOptions options = portfolio_options(20.);
+    options.attacks = attacks;
+    const Outcome out = search(campaign_model(model, properties), options);
+    CHECK(out.findings.size() == (std::string(attacks) == "split" ? 20 : 21));
+  }
+}
+
+TEST_CASE("portfolio: several findings of one instance are different inputs") {
+  const FakeModel model = FakeModel::sum(6);
+  LoopOptions options = portfolio_options(20.);
+  options.per_instance = 25;
+  const std::vector<Property> properties = {at_most(6, 2.5)};
+  const Outcome out = search(campaign_model(model, properties), options);
+  CHECK(out.findings.size() == 25);
+  CHECK(out.result.totals.distinct_violations >= 25);
+}
+
+TEST_CASE("portfolio: an overflow of a step is not taken for a NaN of the network") {
+  FakeModel model = FakeModel::sum(1);
+  model.function = [](const at::Tensor& x) { return at::relu(x.sum(1, true)) + 1e9; };
+  model.pullback = [](const at::Tensor& x, const at::Tensor&) { return at::zeros_like(x); };
+  const std::vector<Property> properties = {at_most(1, 0.)};
+  const Outcome out = search(campaign_model(model, properties), portfolio_options(1.));
+  CHECK(!out.result.instances[0].nan.defined());
+}

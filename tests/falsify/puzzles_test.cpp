@@ -78,7 +78,7 @@ Puzzle two_cases(std::string attack, double distance) {
   const at::Tensor t = sides(16);
   return {
       .attack = std::move(attack),
-      .budget = 512 * 110,
+      .budget = 6000,
       .relatives = {},
       .inputs = 16,
       .outputs =
@@ -97,13 +97,13 @@ Puzzle two_cases(std::string attack, double distance) {
 std::vector<Puzzle> puzzles() {
   std::vector<Puzzle> out;
   out.push_back({.attack = "centre",
-                 .budget = 2000,
+                 .budget = 500,
                  .relatives = {},
                  .inputs = 2048,
                  .outputs = [](const at::Tensor& x) { return needle((x == 1).all(1)); }});
   // Two or three of 64 inputs high, all others low.
   out.push_back({.attack = "corners",
-                 .budget = 4000,
+                 .budget = 1500,
                  .relatives = {},
                  .inputs = 64,
                  .outputs = [](const at::Tensor& x) {
@@ -133,20 +133,20 @@ std::vector<Puzzle> puzzles() {
   {  // Without slopes, and off the bounds: only steps of the right size around near misses.
     const at::Tensor t = 0.5 + 0.3 * (somewhere(100) - 0.5);
     out.push_back({.attack = "near",
-                   .budget = 20000,
+                   .budget = 8000,
                    .relatives = {},
                    .inputs = 100,
                    .outputs = [=](const at::Tensor& x) {
                      return ((x - as(t, x)).square().mean(1).sqrt() - 0.06).unsqueeze(1);
                    }});
   }
-  out.push_back(valley("sprint", 512 * 25, 0.02, 64));
-  out.push_back(valley("sign", 512 * 110, 0.005, 64));
+  out.push_back(valley("sprint", 1600, 0.02, 64));
+  out.push_back(valley("sign", 7000, 0.005, 64));
   out.back().relatives = {"soft", "targeted", "osi", "polish"};  // much the same steps here
   {  // Two in three signs are right, at random: averages see through it.
     const at::Tensor t = (sides(40) > 0.5).to(at::kFloat);
     out.push_back({.attack = "adam",
-                   .budget = 15000,
+                   .budget = 3000,
                    .relatives = {},
                    .inputs = 40,
                    .outputs = [=](const at::Tensor& x) { return needle((x == as(t, x)).all(1)); },
@@ -161,7 +161,7 @@ std::vector<Puzzle> puzzles() {
     const int64_t n = 100;
     const at::Tensor t = 0.5 + 0.05 * (somewhere(n) - 0.5).sign();
     out.push_back({.attack = "apgd",
-                   .budget = 512 * 110,
+                   .budget = 4000,
                    .relatives = {},
                    .inputs = n,
                    .outputs =
@@ -182,7 +182,7 @@ std::vector<Puzzle> puzzles() {
   {  // The property has no slope; another output has one that leads to where it holds.
     const at::Tensor t = (sides(64) > 0.5).to(at::kFloat);
     out.push_back({.attack = "osi",
-                   .budget = 512 * 30,
+                   .budget = 1500,
                    .relatives = {"gama"},
                    .inputs = 64,
                    .outputs =
@@ -201,7 +201,7 @@ std::vector<Puzzle> puzzles() {
   {  // Four blocks of an image, each right or wrong as a whole.
     out.push_back(
         {.attack = "square",
-         .budget = 20000,
+         .budget = 5000,
          .relatives = {},
          .inputs = 64,
          .outputs =
@@ -218,7 +218,7 @@ std::vector<Puzzle> puzzles() {
   {  // Twelve pairs of inputs far apart: both have to flip at once.
     const at::Tensor t = (sides(24) > 0.5).to(at::kFloat);
     out.push_back({.attack = "discrete",
-                   .budget = 140000,
+                   .budget = 40000,
                    .relatives = {},
                    .inputs = 24,
                    .outputs = [=](const at::Tensor& x) {
@@ -257,7 +257,7 @@ std::vector<Puzzle> puzzles() {
     const at::Tensor t = somewhere(10);
     out.push_back(
         {.attack = "split",
-         .budget = 120000,
+         .budget = 15000,
          .relatives = {},
          .inputs = 10,
          .outputs =
@@ -275,7 +275,7 @@ std::vector<Puzzle> puzzles() {
       return x.to(at::kDouble).mv(w.to(at::kDouble)) - (w.sum().item<double>() * 0.5 + offset);
     };
     out.push_back({.attack = "polish",
-                   .budget = 512 * 8,
+                   .budget = 640,
                    .relatives = {},
                    .inputs = 64,
                    .outputs =
@@ -291,7 +291,7 @@ std::vector<Puzzle> puzzles() {
     const at::Tensor units = (somewhere(100) * 40.).round();
     const double ulp = std::ldexp(1., -24 + 1) * 0.5;
     out.push_back({.attack = "ulp",
-                   .budget = 115000,
+                   .budget = 25000,
                    .relatives = {},
                    .inputs = 100,
                    .outputs = [=](const at::Tensor& x) {
@@ -317,6 +317,7 @@ Attempt attempt_with(const Puzzle& puzzle, std::string attack, uint64_t seed) {
   options.attacks = std::move(attack);
   options.criterion = "none";
   options.seconds = 60.;
+  options.batch = "64";
   CampaignParts parts;
   parts.make = falsify::make_portfolio;
   Metered metered(model, puzzle.budget);

@@ -1,5 +1,8 @@
 #include "grapeshot/falsify/search.h"
 
+#include <cmath>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -79,22 +82,47 @@ TEST_CASE("Search: before anything was tried a near miss is the original") {
   CHECK(near.margin.isinf().all().item<bool>());
 }
 
-TEST_CASE("Search: a hit ends the round; the next proposal has to be clearly lower") {
+TEST_CASE(
+    "Search: a hit ends the round; after one that rounding undoes the next is clearly lower") {
   Bench bench({in_cubes({0.f}, 1.)});
   Search& search = *bench.search;
   const Rows rows = search.rows(1);
   CHECK(!search.over());
-  (void)search.evaluate(at::tensor({0.5f, 0.5f}).view({1, 2}), rows);  // margin 0: violates
+  const at::Tensor x = at::tensor({0.5f, 0.5f}).view({1, 2});
+  (void)search.evaluate(x, rows);  // margin 0: violates
   CHECK(search.over());
   search.end_round("test", 0);
   REQUIRE(bench.iteration.hits.size() == 1);
   CHECK(bench.iteration.hits[0].mutation == "test");
+  search.judged(bench.iteration.hits[0], false);
   Iteration next;
   search.begin_round({0}, 1., next, Deadline());
-  (void)search.evaluate(at::tensor({0.5f, 0.5f}).view({1, 2}), rows);  // the same again
+  (void)search.evaluate(x, rows);  // the same again
   CHECK(!search.over());
   (void)search.evaluate(at::tensor({0.4f, 0.5f}).view({1, 2}), rows);
   CHECK(search.over());
+  CHECK(next.violations == 2);
+  CHECK(next.distinct_violations == 1);
+}
+
+TEST_CASE("Search: a far violation that was refused does not hide nearer ones") {
+  Bench bench({in_cubes({0.f}, 1.)});
+  Search& search = *bench.search;
+  const Rows rows = search.rows(1);
+  (void)search.evaluate(at::tensor({0.f, 0.f}).view({1, 2}), rows);  // margin -1
+  search.end_round("test", 0);
+  search.judged(bench.iteration.hits.at(0), false);
+  Iteration next;
+  search.begin_round({0}, 1., next, Deadline());
+  (void)search.evaluate(at::tensor({0.4f, 0.5f}).view({1, 2}), rows);  // margin -0.1
+  CHECK(search.over());
+}
+
+TEST_CASE("Search: inputs that an attack made NaN are no finding of the network's") {
+  Bench bench({in_cubes({0.f}, -1.)});
+  const float nan = std::nanf("");
+  (void)bench.search->evaluate(at::tensor({nan, 0.5f}).view({1, 2}), bench.search->rows(1));
+  CHECK(!bench.search->met_nan());
 }
 
 TEST_CASE("lowest_margins: below every margin of the outputs between the bounds") {

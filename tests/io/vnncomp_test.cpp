@@ -38,6 +38,7 @@ TEST_CASE("parse_results: VNN-COMP's rows, old and new words") {
       "r.csv");
   REQUIRE(rows.size() == 3);
   CHECK(rows[0].verdict == "unsat");
+  CHECK(rows[0].category == "acasxu");
   CHECK(rows[0].seconds == 3.5);
   CHECK(rows[1].verdict == "sat");
   CHECK(rows[2].verdict == "timeout");

@@ -50,3 +50,10 @@ TEST_CASE("run_child: no such program") {
   CHECK_THROWS_WITH_AS((void)run_child({"/no/such/program"}, 1.),
                        doctest::Contains("/no/such/program: cannot be started"), Error);
 }
+
+TEST_CASE("run_child: where SIGCHLD is ignored it ends all the same") {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  const ChildResult r = run_child({"/bin/echo", "here"}, 10.);
+  (void)std::signal(SIGCHLD, before);
+  CHECK(r.out == "here\n");
+}

@@ -355,7 +355,7 @@ USAGE = [
     ((), "a subcommand is required; see `grapeshot --help`"),
     (
         ("frob",),
-        "no command is called 'frob'; known: fuzz, replay, check, run, doctor, list, version",
+        "no command is called 'frob'; known: fuzz, falsify, replay, minimize, check, run, doctor, list, vnncomp, version",
     ),
     (("fuzz",), None),
     (("fuzz", NET), None),

@@ -148,7 +148,7 @@ def test_nothing_is_free(tmp_path):
     (tmp_path / "p.vnnlib").write_text(text.replace("(<= X_1 1)", "(<= X_1 0)"))
     done = grapeshot("falsify", net, tmp_path / "p.vnnlib", "--timeout", 10, status=0)
     assert done.stdout == "unknown\n"
-    assert "no input is free" in done.stderr
+    assert "no input is free: all there are were tried" in done.stderr
 
 
 def test_nan_is_told_and_kept_and_is_no_witness(tmp_path):
@@ -195,6 +195,18 @@ def test_onnxruntime_confirms_when_it_is_asked_to(tmp_path):
     assert "none.so: cannot be loaded" in done.stderr
     done = grapeshot("falsify", MLP, BREAKABLE, "--confirm", "perhaps", status=2)
     assert "--confirm: 'perhaps' is not one of auto, ort, none" in done.stderr
+
+
+def test_a_witness_that_cannot_be_written_is_told_before_the_search(tmp_path):
+    done = grapeshot("falsify", MLP, BREAKABLE, "--witness", tmp_path / "no" / "w.txt", status=2)
+    assert "cannot be written" in done.stderr
+    assert done.stdout == ""
+
+
+def test_attacks_that_do_not_apply_are_said_not_to():
+    done = grapeshot("falsify", MLP, BREAKABLE, "--attacks", "grid", "--timeout", 30, status=0)
+    assert done.stdout == "unknown\n"
+    assert "none of these attacks applies" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -324,6 +336,24 @@ def test_planted_wrong_answers_of_another_tool_are_found(tmp_path):
     results.write_text("b,other.onnx,other.vnnlib,0,unsat,1\n")
     done = grapeshot("vnncomp", place, "--results", results, status=2)
     assert "calls no instance of these folders unsat" in done.stderr
+
+
+def test_another_tools_row_is_not_taken_for_an_instance_of_the_same_name(tmp_path):
+    """Two folders with a net and a specification of the same names; the row is about the second."""
+    for name, source in (("one", BREAKABLE), ("two", ROBUST)):
+        place = tmp_path / "all" / name
+        place.mkdir(parents=True)
+        shutil.copy(MLP, place / "m.onnx")
+        shutil.copy(source, place / "p.vnnlib")
+        (place / "instances.csv").write_text("m.onnx,p.vnnlib,30\n")
+    results = tmp_path / "results.csv"
+    results.write_text("two,./benchmarks/two/m.onnx,./benchmarks/two/p.vnnlib,0,unsat,1\n")
+    args = ("vnncomp", tmp_path / "all", "--results", results, "--timeout", 1)
+    said = grapeshot_json(*args, "--witnesses", tmp_path / "w", status=0)
+    assert list(said["categories"]) == ["two"]
+    assert said["unsat_broken"] == []
+    results.write_text("x,m.onnx,p.vnnlib,0,unsat,1\n")  # either
+    assert "or more than one" in grapeshot(*args, status=2).stderr
 
 
 def test_vnncomp_bad_input(tmp_path):

@@ -94,7 +94,8 @@ std::optional<Range> linear(const BoundNode& bound, int64_t opset, const Ranges&
     }
   }
   const Value c = run_one(bound, opset, centre), r = run_one(bound, opset, radius);
-  return Range{{c.t - r.t, c.rows}, {c.t + r.t, c.rows}};
+  const at::Tensor radius_of = r.t.abs();  // a negative factor of the layer turns it around
+  return Range{{c.t - radius_of, c.rows}, {c.t + radius_of, c.rows}};
 }
 
 struct Form {

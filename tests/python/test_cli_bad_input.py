@@ -402,8 +402,8 @@ USAGE = [
     ),
     (
         ("list", "nothing"),
-        "no family of `grapeshot list` is called 'nothing'; known: commands, mutations, scales, "
-        "criteria, output-kinds, operators, passes",
+        "no family of `grapeshot list` is called 'nothing'; known: commands, mutations, attacks, "
+        "norms, scales, criteria, output-kinds, operators, passes",
     ),
 ]
 

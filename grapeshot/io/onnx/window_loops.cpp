@@ -22,8 +22,9 @@ namespace grapeshot::onnx {
 namespace {
 
 // Channels that are worked on in a register; where registers are shorter, in several.
-constexpr int64_t kLane = 16;
-using Lane = float __attribute__((vector_size(4 * kLane)));
+constexpr int64_t kWide = 16, kNarrow = 8;
+using Wide = float __attribute__((vector_size(4 * kWide)));
+using Narrow = float __attribute__((vector_size(4 * kNarrow)));
 
 struct Plane {
   int64_t height, width, channels;
@@ -37,29 +38,35 @@ struct Steps {
 
 #define GRAPESHOT_INLINE inline __attribute__((always_inline))
 
+template <class Lane>
+constexpr int64_t kLaneOf = sizeof(Lane) / sizeof(float);
+
+template <class Lane>
 GRAPESHOT_INLINE void load(Lane& lane, const float* from) {
   std::memcpy(&lane, from, sizeof(Lane));
 }
 
+template <class Lane>
 GRAPESHOT_INLINE void store(float* to, const Lane& lane) {
   std::memcpy(to, &lane, sizeof(Lane));
 }
 
 // The last lane ends where the channels do, over others that have been there before.
+template <class Lane>
 GRAPESHOT_INLINE int64_t within(int64_t first, int64_t channels) {
-  return std::min(first, channels - kLane);
+  return std::min<int64_t>(first, channels - kLaneOf<Lane>);
 }
 
 // Neighbours in a row of pixels that share the loads of weights.
 constexpr int64_t kPixels = 4;
 
 // One image: x [in.height, in.width] to y [out.height, out.width, O], w [A B, O].
-GRAPESHOT_CLONES
-void convolve(const float* x, Plane in, const float* w, const float* bias, float* y, Plane out,
-              Steps s, bool relu) {
+template <class Lane>
+GRAPESHOT_INLINE void convolve_by(const float* x, Plane in, const float* w, const float* bias,
+                                  float* y, Plane out, Steps s, bool relu) {
   const Lane least = Lane{} + (relu ? 0.f : -std::numeric_limits<float>::infinity());
-  for (int64_t begin = 0; begin < out.channels; begin += kLane) {
-    const int64_t first = within(begin, out.channels);
+  for (int64_t begin = 0; begin < out.channels; begin += kLaneOf<Lane>) {
+    const int64_t first = within<Lane>(begin, out.channels);
     Lane start;
     load(start, bias + first);
     for (int64_t i = 0; i < out.height; ++i) {
@@ -91,14 +98,15 @@ void convolve(const float* x, Plane in, const float* w, const float* bias, float
 }
 
 // One image: x [in.height, in.width, C] to y [out.height, out.width, C].
-GRAPESHOT_CLONES
-void pool(const float* x, Plane in, float* y, Plane out, Steps s, int64_t top, int64_t left) {
+template <class Lane>
+GRAPESHOT_INLINE void pool_by(const float* x, Plane in, float* y, Plane out, Steps s, int64_t top,
+                              int64_t left) {
   for (int64_t i = 0; i < out.height; ++i) {
     const int64_t row = i * s.down - top;
     for (int64_t j = 0; j < out.width; ++j) {
       const int64_t column = j * s.right - left;
-      for (int64_t begin = 0; begin < out.channels; begin += kLane) {
-        const int64_t first = within(begin, out.channels);
+      for (int64_t begin = 0; begin < out.channels; begin += kLaneOf<Lane>) {
+        const int64_t first = within<Lane>(begin, out.channels);
         Lane most = Lane{} - std::numeric_limits<float>::infinity(), nan = {};
         for (int64_t a = 0; a < s.rows; ++a) {
           const int64_t r = row + a * s.spread_down;
@@ -119,13 +127,13 @@ void pool(const float* x, Plane in, float* y, Plane out, Steps s, int64_t top, i
 }
 
 // The same with the mean; every window lies inside.
-GRAPESHOT_CLONES
-void mean(const float* x, Plane in, float* y, Plane out, Steps s) {
+template <class Lane>
+GRAPESHOT_INLINE void mean_by(const float* x, Plane in, float* y, Plane out, Steps s) {
   const float share = 1.f / static_cast<float>(s.rows * s.columns);
   for (int64_t i = 0; i < out.height; ++i) {
     for (int64_t j = 0; j < out.width; ++j) {
-      for (int64_t begin = 0; begin < out.channels; begin += kLane) {
-        const int64_t first = within(begin, out.channels);
+      for (int64_t begin = 0; begin < out.channels; begin += kLaneOf<Lane>) {
+        const int64_t first = within<Lane>(begin, out.channels);
         const float* from = x + (i * s.down * in.width + j * s.right) * out.channels + first;
         Lane sum = {};
         for (int64_t a = 0; a < s.rows; ++a) {
@@ -138,6 +146,35 @@ void mean(const float* x, Plane in, float* y, Plane out, Steps s) {
         store(y + (i * out.width + j) * out.channels + first, sum * share);
       }
     }
+  }
+}
+
+// Each for both widths, compiled for every level of the processor.
+GRAPESHOT_CLONES
+void convolve(const float* x, Plane in, const float* w, const float* bias, float* y, Plane out,
+              Steps s, bool relu) {
+  if (out.channels >= kWide) {
+    convolve_by<Wide>(x, in, w, bias, y, out, s, relu);
+  } else {
+    convolve_by<Narrow>(x, in, w, bias, y, out, s, relu);
+  }
+}
+
+GRAPESHOT_CLONES
+void pool(const float* x, Plane in, float* y, Plane out, Steps s, int64_t top, int64_t left) {
+  if (out.channels >= kWide) {
+    pool_by<Wide>(x, in, y, out, s, top, left);
+  } else {
+    pool_by<Narrow>(x, in, y, out, s, top, left);
+  }
+}
+
+GRAPESHOT_CLONES
+void mean(const float* x, Plane in, float* y, Plane out, Steps s) {
+  if (out.channels >= kWide) {
+    mean_by<Wide>(x, in, y, out, s);
+  } else {
+    mean_by<Narrow>(x, in, y, out, s);
   }
 }
 
@@ -164,7 +201,7 @@ at::Tensor empty_last(int64_t n, Plane plane, const at::Tensor& like) {
 
 bool is_one_channel(const at::Tensor& x, const at::Tensor& weight, int64_t groups,
                     const Window& window) {
-  return groups == 1 && x.dim() == 4 && x.size(1) == 1 && weight.size(0) >= kLane &&
+  return groups == 1 && x.dim() == 4 && x.size(1) == 1 && weight.size(0) >= kNarrow &&
          x.device().is_cpu() && x.scalar_type() == at::kFloat &&
          weight.scalar_type() == at::kFloat && x.numel() > 0 &&
          reach(x.size(3) + window.before[1] + window.after[1], window, 1) >= kPixels;
@@ -190,7 +227,7 @@ at::Tensor conv_one_channel(const at::Tensor& x, const at::Tensor& weight, const
 }
 
 bool is_pooled_last(const at::Tensor& x, const Window& window) {
-  return x.dim() == 4 && x.size(1) >= kLane && x.device().is_cpu() &&
+  return x.dim() == 4 && x.size(1) >= kNarrow && x.device().is_cpu() &&
          x.scalar_type() == at::kFloat && x.numel() > 0 && !records(x) && window.symmetric() &&
          x.is_contiguous(at::MemoryFormat::ChannelsLast);
 }

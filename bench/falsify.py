@@ -76,7 +76,7 @@ def run(seconds, repeats):
 
     lines = [line(name, t) for name, t in said.get("categories", {}).items()]
     lines.append(line("**all**", total))
-    margins = [float(r["wall_s"]) for r in rows if r["answer"] == "sat"]
+    walls = [float(r["wall_s"]) for r in rows if r["answer"] == "sat"]
     if verified:
         common.say(f"{verified[0]} of {verified[1]} counterexamples hold by verify_witness.py")
     return {
@@ -87,7 +87,7 @@ def run(seconds, repeats):
         "unknown_broken": said["unknown_broken"],
         "unsat_broken": said["unsat_broken"],
         "witnesses": verified,
-        "median_wall_s": statistics.median(margins) if margins else None,
+        "median_wall_s": statistics.median(walls) if walls else None,
         "wrong": len(verified[2]) if verified else 0,
         "table": common.table(head, lines),
     }

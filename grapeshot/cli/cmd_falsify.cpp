@@ -72,14 +72,6 @@ struct FalsifyCommand {
   int64_t threads = 0;
   CommonOptions common;
 
-  void write(const std::string& path, const Problem& problem, const Finding& finding) const {
-    if (path.ends_with(".npy")) {
-      save_npy(path, finding.x, problem.models[0].model->input_shape());
-      return;
-    }
-    write_file(path, write_witness(values(finding.x), finding.confirmation.y32));
-  }
-
   // Before the search, so that nothing found is lost.
   static void check_writable(const std::string& path) {
     const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
@@ -133,10 +125,10 @@ struct FalsifyCommand {
       answer = "sat";
     } else if (empty || instance.exhausted || result.interrupted) {
       answer = "unknown";
-    } else if (late) {
-      answer = "timeout";
     }
-    if (finding && !witness.empty()) write(witness, problem, *finding);
+    if (finding && !witness.empty())
+      save_witness(witness, finding->x, finding->confirmation.y32,
+                   problem.models[0].model->input_shape());
     if (instance.nan.defined()) {
       std::cerr << "grapeshot: note: the network's output is NaN for an input of the box"
                 << nan_file(problem, instance.nan) << "; NaN violates nothing\n";

@@ -78,7 +78,7 @@ struct MinimizeCommand {
                                        &stop_on_interrupt()};
     const falsify::Smaller smaller = by.minimize(oversized);
     const std::string place = out.empty() ? default_place(paths) : out;
-    write(place, model, smaller);
+    save_witness(place, smaller.x, smaller.confirmation.y32, model.input_shape());
     const ordered_json said = {{"command", "minimize"},
                                {"norm", norm},
                                {"before", smaller.before},
@@ -113,17 +113,6 @@ struct MinimizeCommand {
   [[nodiscard]] std::string default_place(const Files& paths) const {
     const fs::path from = paths.witness;
     return (from.parent_path() / str(from.stem().string(), "-", norm, ".npy")).string();
-  }
-
-  static void write(const std::string& path, const onnx::OnnxModel& model,
-                    const falsify::Smaller& smaller) {
-    if (path.ends_with(".npy")) {
-      save_npy(path, smaller.x, model.input_shape());
-      return;
-    }
-    const at::Tensor x = smaller.x.contiguous();
-    write_file(path, write_witness({x.const_data_ptr<float>(), static_cast<size_t>(x.numel())},
-                                   smaller.confirmation.y32));
   }
 };
 

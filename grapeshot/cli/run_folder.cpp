@@ -15,6 +15,7 @@
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/npy.h"
 #include "grapeshot/io/vnnlib.h"
+#include "grapeshot/io/witness.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -49,6 +50,14 @@ ordered_json numbers(const std::vector<double>& values) {
 void save_npy(const std::string& path, const at::Tensor& x, const std::vector<int64_t>& shape) {
   const at::Tensor flat = x.to(at::kFloat).contiguous();
   write_npy(path, {flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel())}, shape);
+}
+
+void save_witness(const std::string& path, const at::Tensor& x, std::span<const double> y,
+                  const std::vector<int64_t>& shape) {
+  if (path.ends_with(".npy")) return save_npy(path, x, shape);
+  const at::Tensor flat = x.contiguous();
+  write_file(path,
+             write_witness({flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel())}, y));
 }
 
 ordered_json number(double value) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <fstream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,11 @@ class RunFolder {
 
 /// Writes x, float32, as an array of `shape`.
 void save_npy(const std::string& path, const at::Tensor& x, const std::vector<int64_t>& shape);
+
+/// Writes the input x, float32, with its outputs: an array when `path` ends in .npy, else
+/// VNN-COMP's text.
+void save_witness(const std::string& path, const at::Tensor& x, std::span<const double> y,
+                  const std::vector<int64_t>& shape);
 
 /// A number, or null where JSON has none (infinity, NaN).
 [[nodiscard]] nlohmann::ordered_json number(double value);

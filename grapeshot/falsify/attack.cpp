@@ -61,7 +61,7 @@ double divide_prior(const Search& search, int64_t instance) {
 
 double split_prior(const Search& search, int64_t instance) {
   const double prior = divide_prior(search, instance);
-  return prior > 0. && has_bounds(search) ? prior : 0.;
+  return prior > 0. && search.has_bounds() ? prior : 0.;
 }
 
 double cmaes_prior(const Search& search, int64_t instance) {

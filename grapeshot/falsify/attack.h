@@ -59,8 +59,6 @@ void polish(Search& search);
 void grid(Search& search);
 void bisect(Search& search);
 void split(Search& search);
-/// Whether the model has bounds(), without which `split` does nothing.
-[[nodiscard]] bool has_bounds(const Search& search);
 
 // attacks_cmaes.cpp
 void cmaes(Search& search);

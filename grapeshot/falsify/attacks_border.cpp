@@ -28,12 +28,11 @@ void polish(Search& search) {
   aside.slice(0, 0, firsts).zero_();
   x = project(x + aside, spec);
   at::Tensor trust = at::full({n, 1}, 0.1);
-  at::Tensor best = at::full({n}, std::numeric_limits<float>::infinity()), best_x = x;
+  at::Tensor best = at::full({n}, std::numeric_limits<float>::infinity());
   for (int64_t t = 0; t < kSteps && !search.over(); ++t) {
     const Climb c = search.climb(x, at.rows);
     if (search.over()) return;
     const at::Tensor better = (c.margin < best).unsqueeze(1);
-    best_x = at::where(better, x, best_x);
     best = at::minimum(best, c.margin);
     trust = at::where(better, (trust * 1.3).clamp_max(0.5), trust * 0.6);
     const at::Tensor& g = c.gradient;

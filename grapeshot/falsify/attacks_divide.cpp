@@ -192,7 +192,7 @@ void bisect(Search& search) {
 }
 
 void split(Search& search) {
-  if (!has_bounds(search)) return;
+  if (!search.has_bounds()) return;
   divide(search, "split", 96, [&](const Boxes& boxes, const at::Tensor&) {
     const std::optional<Bounds> y = search.model().bounds(boxes.lo, boxes.hi, search.head());
     const RowSpec spec = search.rows_of(boxes.region).spec;
@@ -200,12 +200,6 @@ void split(Search& search) {
     const at::Tensor lowest = at::nan_to_num(lowest_margins(*y, spec), -1e30, 1e30, -1e30);
     return at::where(lowest > 0, kInfinity, lowest);
   });
-}
-
-bool has_bounds(const Search& search) {
-  const at::Tensor x =
-      0.5 * (search.specs().lo().slice(0, 0, 1) + search.specs().hi().slice(0, 0, 1));
-  return search.model().bounds(x, x, search.head()).has_value();
 }
 
 }  // namespace grapeshot::falsify

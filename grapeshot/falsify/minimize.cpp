@@ -6,12 +6,10 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include "grapeshot/base/table.h"
 #include "grapeshot/core/campaign.h"
-#include "grapeshot/core/denormals.h"
 #include "grapeshot/falsify/portfolio.h"
 
 namespace grapeshot::falsify {
@@ -161,14 +159,10 @@ Smaller minimize_l0(const Oversized& f) {
     bool any = false;
     for (int64_t k = 0; k < order.numel() && !deadline.expired(); ++k) {
       if (margin.select(0, by_margin[k]).item<float>() > 0.f) break;
-      const at::Tensor index = at::tensor(groups[static_cast<size_t>(by_margin[k])], at::kLong);
       ++best.tries;
-      any |= improve(best, f, norm, best.x.index_copy(0, index, f.original.index_select(0, index)));
+      any |= improve(best, f, norm, without(groups[static_cast<size_t>(by_margin[k])]));
     }
-    if (!any || size == 1)
-      size = any ? size : size / 2;
-    else
-      size = std::max<int64_t>(1, std::min(size, static_cast<int64_t>(best.distance)));
+    size = any ? std::clamp<int64_t>(static_cast<int64_t>(best.distance), 1, size) : size / 2;
   }
   return best;
 }

@@ -34,7 +34,6 @@ Features features_of(const SpecTensors& specs, int64_t instance) {
   const at::Tensor hi = specs.hi().slice(0, first[instance], first[instance + 1]);
   const at::Tensor free = (lo < hi).any(0).nonzero().squeeze(1).contiguous();
   f.free.assign(free.const_data_ptr<int64_t>(), free.const_data_ptr<int64_t>() + free.numel());
-  f.cases = specs.cases();
   return f;
 }
 
@@ -84,7 +83,6 @@ Search::Search(const WorkerSetup& setup, int64_t most_rows)
   violations_ = setup.violations ? setup.violations : &own_violations_;
   best_margin_ = at::full({instances}, kInfinity);
   best_input_ = at::zeros({instances, inputs});
-  best_region_ = setup.specs->first_region().slice(0, 0, instances).clone();
   near_x_ = at::zeros({instances, kNear, inputs});
   near_margin_ = at::full({instances, kNear}, kInfinity);
   near_region_ = at::zeros({instances, kNear}, at::kLong);
@@ -92,6 +90,14 @@ Search::Search(const WorkerSetup& setup, int64_t most_rows)
 
 const Features& Search::features(int64_t instance) const {
   return features_[static_cast<size_t>(instance)];
+}
+
+bool Search::has_bounds() const {
+  if (!has_bounds_) {
+    const at::Tensor any = setup_.originals.slice(0, 0, 1);
+    has_bounds_ = model().bounds(any, any, head()).has_value();
+  }
+  return *has_bounds_;
 }
 
 bool Search::over() const {
@@ -315,7 +321,6 @@ void Search::note(const Piece& piece) {
     if (m[row] < best[which]) {
       best[which] = m[row];
       best_input_.select(0, which).copy_(x);
-      best_region_.mutable_data_ptr<int64_t>()[which] = region[row];
     }
     const auto slot = static_cast<size_t>(which);
     if (hit_[slot] || !(m[row] <= wanted_[slot])) continue;

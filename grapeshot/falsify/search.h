@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -61,7 +62,6 @@ using RowLoss = std::function<at::Tensor(const at::Tensor& y, const RowSpec& spe
 struct Features {
   std::vector<int64_t> free;  ///< inputs that may vary in some region
   int64_t regions = 0;
-  int64_t cases = 0;  ///< of the region with most
 };
 
 class Search {
@@ -77,6 +77,8 @@ class Search {
   [[nodiscard]] const Model& model() const { return *setup_.model; }
   [[nodiscard]] const SpecTensors& specs() const { return *setup_.specs; }
   [[nodiscard]] Head head() const { return setup_.head; }
+  /// Whether the model has bounds(): looked up once, since it takes a pass.
+  [[nodiscard]] bool has_bounds() const;
   [[nodiscard]] const Features& features(int64_t instance) const;
   [[nodiscard]] Rng& rng() { return rng_; }
   [[nodiscard]] const std::vector<int64_t>& active() const { return active_; }
@@ -163,9 +165,9 @@ class Search {
   std::vector<int64_t> active_, round_;
   std::vector<int64_t> region_turn_;  ///< [I]
   int64_t turn_ = 0;
-  at::Tensor best_margin_, best_input_, best_region_;  ///< [I], [I, D], [I]
-  at::Tensor near_x_, near_margin_, near_region_;      ///< [I, kNear, D], [I, kNear], [I, kNear]
-  std::vector<float> scale_;                           ///< [I] the largest output of the last hit
+  at::Tensor best_margin_, best_input_;            ///< [I], [I, D]
+  at::Tensor near_x_, near_margin_, near_region_;  ///< [I, kNear, D], [I, kNear], [I, kNear]
+  std::vector<float> scale_;                       ///< [I] the largest output of the last hit
   std::vector<std::set<int64_t>> tried_;  ///< [I] regions, of instances where nothing is free
   std::map<int64_t, std::vector<float>> reach_;  ///< by region
   SharedViolations own_violations_;
@@ -180,6 +182,7 @@ class Search {
   std::map<std::pair<std::string, int64_t>, std::any> memory_;
   int64_t gradient_rows_ = 0, dead_rows_ = 0;
   bool met_nan_ = false;
+  mutable std::optional<bool> has_bounds_;
 };
 
 }  // namespace grapeshot::falsify

@@ -192,9 +192,19 @@ int64_t reach(int64_t size, const Window& w, size_t axis) {
   return (size - w.dilations[axis] * (w.kernel[axis] - 1) - 1) / w.strides[axis] + 1;
 }
 
-at::Tensor empty_last(int64_t n, Plane plane, const at::Tensor& like) {
-  return at::empty({n, plane.channels, plane.height, plane.width},
-                   like.options().memory_format(at::MemoryFormat::ChannelsLast));
+// What `loop` makes of each image of x [M, in], as [M, out] with channels last.
+template <class Loop>
+at::Tensor each_image(const at::Tensor& x, Plane in, Plane out, Loop loop) {
+  at::Tensor y = at::empty({x.size(0), out.channels, out.height, out.width},
+                           x.options().memory_format(at::MemoryFormat::ChannelsLast));
+  const auto* from = x.const_data_ptr<float>();
+  auto* to = y.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    loop(from, to);
+    from += in.height * in.width * in.channels;
+    to += out.height * out.width * out.channels;
+  }
+  return y;
 }
 
 }  // namespace
@@ -216,14 +226,10 @@ at::Tensor conv_one_channel(const at::Tensor& x, const at::Tensor& weight, const
   const Plane out{reach(in.height, window, 0), reach(in.width, window, 1), weight.size(0)};
   const at::Tensor w = weight.flatten(1).t().contiguous();
   const at::Tensor b = bias.defined() ? bias.contiguous() : at::zeros({out.channels}, w.options());
-  at::Tensor y = empty_last(from.size(0), out, from);
-  const int64_t step = out.height * out.width * out.channels;
-  for (int64_t i = 0; i < from.size(0); ++i) {
-    convolve(from.const_data_ptr<float>() + i * in.height * in.width, in, w.const_data_ptr<float>(),
-             b.const_data_ptr<float>(), y.mutable_data_ptr<float>() + i * step, out,
-             steps_of(window), relu);
-  }
-  return y;
+  const Steps steps = steps_of(window);
+  return each_image(from, in, out, [&](const float* image, float* to) {
+    convolve(image, in, w.const_data_ptr<float>(), b.const_data_ptr<float>(), to, out, steps, relu);
+  });
 }
 
 bool is_pooled_last(const at::Tensor& x, const Window& window) {
@@ -235,25 +241,18 @@ bool is_pooled_last(const at::Tensor& x, const Window& window) {
 at::Tensor max_pool_last(const at::Tensor& x, const Window& window) {
   const Plane in{x.size(2), x.size(3), x.size(1)};
   const Plane out{pooled(in.height, window, 0), pooled(in.width, window, 1), in.channels};
-  at::Tensor y = empty_last(x.size(0), out, x);
-  for (int64_t i = 0; i < x.size(0); ++i) {
-    pool(x.const_data_ptr<float>() + i * in.height * in.width * in.channels, in,
-         y.mutable_data_ptr<float>() + i * out.height * out.width * out.channels, out,
-         steps_of(window), window.before[0], window.before[1]);
-  }
-  return y;
+  const Steps steps = steps_of(window);
+  return each_image(x, in, out, [&](const float* from, float* to) {
+    pool(from, in, to, out, steps, window.before[0], window.before[1]);
+  });
 }
 
 at::Tensor mean_pool_last(const at::Tensor& x, const Window& window) {
   const Plane in{x.size(2), x.size(3), x.size(1)};
   const Plane out{reach(in.height, window, 0), reach(in.width, window, 1), in.channels};
-  at::Tensor y = empty_last(x.size(0), out, x);
-  for (int64_t i = 0; i < x.size(0); ++i) {
-    mean(x.const_data_ptr<float>() + i * in.height * in.width * in.channels, in,
-         y.mutable_data_ptr<float>() + i * out.height * out.width * out.channels, out,
-         steps_of(window));
-  }
-  return y;
+  const Steps steps = steps_of(window);
+  return each_image(x, in, out,
+                    [&](const float* from, float* to) { mean(from, in, to, out, steps); });
 }
 
 }  // namespace grapeshot::onnx

@@ -46,6 +46,13 @@ INSTANCES = {
     "fields": ".,.\n",
 }
 
+VERDICTS = {
+    "expected": "onnx,vnnlib,verdict,best_tool,best_time_s\na.onnx,b.vnnlib,sat,x,1.5\na.onnx,c.vnnlib.gz,unsat,,\n",
+    "results": "c,./c/a.onnx,./c/b.vnnlib,0.5,sat,1e1\r\n\r\nc,a.onnx.gz,d,0,holds,x\r\n",
+    "columns": "verdict,vnnlib,onnx\nviolated,b,a\n",
+    "short": "onnx,vnnlib,verdict\na,b\n",
+}
+
 DECIMAL = {
     "float": "0.1\n0.10000000149011612",
     "same": "1e-1\n0.10",
@@ -87,6 +94,7 @@ def seeds():
         ("vnnlib", VNNLIB),
         ("witness", WITNESS),
         ("instances", INSTANCES),
+        ("verdicts", VERDICTS),
         ("decimal", DECIMAL),
     ):
         for name, text in texts.items():

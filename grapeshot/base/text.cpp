@@ -1,5 +1,7 @@
 #include "grapeshot/base/text.h"
 
+#include <algorithm>
+
 namespace grapeshot {
 
 std::string printable(std::string_view text, size_t limit) {
@@ -17,6 +19,16 @@ std::string printable(std::string_view text, size_t limit) {
   }
   if (text.size() > limit) out += "...";
   return out;
+}
+
+std::vector<std::string_view> split_at(char separator, std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
 }
 
 }  // namespace grapeshot

@@ -1,16 +1,18 @@
 // grapeshot/cli/cmd_falsify.cpp: `grapeshot falsify`.
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
-#include <thread>
 
 #include <unistd.h>
 
+#include "grapeshot/base/cores.h"
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/interrupt.h"
@@ -20,6 +22,7 @@
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/cli/second_opinion.h"
+#include "grapeshot/cli/time_limit.h"
 #include "grapeshot/falsify/portfolio.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/npy.h"
@@ -33,13 +36,19 @@ using nlohmann::ordered_json;
 // Keeps the finding; says how it goes where somebody watches.
 class Watcher final : public CampaignObserver {
  public:
-  explicit Watcher(bool quiet) : live_(!quiet && isatty(STDERR_FILENO) == 1), quiet_(quiet) {}
+  explicit Watcher(bool quiet) : live_(!quiet && isatty(STDERR_FILENO) == 1), quiet_(quiet) {
+    latest_.best_margin = std::numeric_limits<double>::infinity();
+  }
 
   void on_finding(const Finding& finding) override {
     if (!finding_) finding_ = finding;
   }
 
   void on_progress(const Progress& p) override {
+    {
+      const std::lock_guard lock(mutex_);
+      latest_ = p;
+    }
     if (quiet_ || p.seconds < next_) return;
     next_ = live_ ? p.seconds + 0.25 : std::max(5., p.seconds * 1.5);
     if (p.seconds < 2.) return;
@@ -55,7 +64,15 @@ class Watcher final : public CampaignObserver {
 
   [[nodiscard]] const std::optional<Finding>& finding() const { return finding_; }
 
+  /// From any thread.
+  [[nodiscard]] Progress latest() const {
+    const std::lock_guard lock(mutex_);
+    return latest_;
+  }
+
  private:
+  mutable std::mutex mutex_;
+  Progress latest_;
   std::optional<Finding> finding_;
   bool live_, quiet_, drew_ = false;
   double next_ = 0.;
@@ -82,6 +99,12 @@ struct FalsifyCommand {
   int run() const {
     GRAPESHOT_CHECK(timeout >= 0., kInvalidArgument, "--timeout must be at least 0");
     if (!witness.empty()) check_writable(witness);
+    // The limit counts from the start of the process. However short it is, files are read for a
+    // second: what is wrong with them is said.
+    Watcher watcher(common.quiet || common.json);
+    std::atomic<double> start_up_s = process_age_s();
+    TimeLimit limit(std::max(timeout + kLateness_s, start_up_s + kReading_s),
+                    [&] { return report_in_time(watcher, start_up_s); });
     ProblemFiles files;
     files.model = model;
     files.specs = {spec};
@@ -93,7 +116,7 @@ struct FalsifyCommand {
     options.attacks = attacks;
     options.criterion = "none";
     options.seed = seed;
-    options.threads = threads > 0 ? threads : std::max(1U, std::thread::hardware_concurrency());
+    options.threads = threads > 0 ? threads : core_count();
     CampaignParts parts;
     parts.make = falsify::make_portfolio;
     ask_onnxruntime(parts, problem, confirm);
@@ -104,15 +127,24 @@ struct FalsifyCommand {
       std::cerr << "grapeshot: note: " << problem.instances[0].name
                 << ": no float32 input lies in its box, so that nothing can violate it\n";
     }
-    // The limit counts from the start of the process.
-    const double start_up_s = process_age_s();
+    start_up_s = process_age_s();
     options.seconds = std::max(timeout - start_up_s - kClosing_s, 0.);
-    Watcher watcher(common.quiet || common.json);
     CampaignResult result;
     const bool late = options.seconds <= 0.;
+    limit.move_to(std::max(timeout, start_up_s.load()) + kLateness_s);
     if (!late) result = run_campaign(problem.campaign_models(), options, watcher, stop, parts);
+    limit.claim();
     watcher.end_line();
     return report(problem, result, watcher.finding(), start_up_s, late, empty);
+  }
+
+  // Nothing was found so far, and something that cannot be stopped takes longer.
+  int report_in_time(const Watcher& watcher, double start_up_s) const {
+    watcher.end_line();
+    CampaignResult result;
+    result.totals = watcher.latest();
+    result.lanes = threads > 0 ? threads : core_count();
+    return report({}, result, {}, start_up_s, result.totals.inputs_checked == 0, false);
   }
 
   int report(const Problem& problem, const CampaignResult& result,
@@ -120,6 +152,9 @@ struct FalsifyCommand {
              bool empty) const {
     const InstanceResult none;
     const InstanceResult& instance = result.instances.empty() ? none : result.instances[0];
+    const auto path = [](const std::string& given) {
+      return std::filesystem::absolute(given).lexically_normal().string();
+    };
     std::string answer = "timeout";
     if (finding) {
       answer = "sat";
@@ -135,8 +170,8 @@ struct FalsifyCommand {
     }
     ordered_json out = {{"command", "falsify"},
                         {"answer", answer},
-                        {"model", problem.models[0].path},
-                        {"spec", problem.instances[0].spec},
+                        {"model", problem.models.empty() ? path(model) : problem.models[0].path},
+                        {"spec", problem.models.empty() ? path(spec) : problem.instances[0].spec},
                         {"seconds", process_age_s()},
                         {"start_up_s", start_up_s},
                         {"seed", seed},
@@ -194,11 +229,17 @@ struct FalsifyCommand {
   [[nodiscard]] std::string nan_file(const Problem& problem, const at::Tensor& x) const {
     if (witness.empty()) return {};
     const std::string path = witness + ".nan.npy";
-    save_npy(path, x, problem.models[0].model->input_shape());
+    try {
+      save_npy(path, x, problem.models[0].model->input_shape());
+    } catch (const Error& error) {
+      return str(" (which could not be kept: ", error.what(), ")");
+    }
     return str(", written to ", path);
   }
 
-  static constexpr double kClosing_s = 0.02;  // for what is left to do after the search
+  static constexpr double kClosing_s = 0.02;   // for what is left to do after the search
+  static constexpr double kLateness_s = 0.05;  // what takes longer than this is not waited for
+  static constexpr double kReading_s = 1.;     // of reading files, at least
 };
 
 }  // namespace

@@ -11,11 +11,12 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/interrupt.h"
-#include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/judgement.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
+#include "grapeshot/cli/recorded_finding.h"
 #include "grapeshot/cli/run_folder.h"
+#include "grapeshot/core/spec.h"
 #include "grapeshot/falsify/minimize.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/npy.h"
@@ -44,14 +45,9 @@ struct MinimizeCommand {
     GRAPESHOT_CHECK(what.size() == 1, kInvalidArgument,
                     "minimize takes a FINDING folder, or MODEL SPEC WITNESS");
     const fs::path folder = what[0];
-    const std::string path = (folder / "finding.json").string();
-    const nlohmann::json file = read_json(path);
-    Files f{json_field<std::string>(file, "model", path),
-            json_field<std::string>(file, "spec", path), (folder / "input.npy").string(), original};
-    const fs::path own = folder / "property.vnnlib";
-    if (!fs::exists(f.spec) && fs::exists(own)) f.spec = own.string();
-    if (f.original.empty()) f.original = (folder / "original.npy").string();
-    return f;
+    const RecordedFinding finding = read_finding(folder);
+    return {finding.model, finding.spec, (folder / "input.npy").string(),
+            original.empty() ? (folder / "original.npy").string() : original};
   }
 
   int run() const {
@@ -106,8 +102,7 @@ struct MinimizeCommand {
     }
     const auto region = static_cast<size_t>(judgement.confirmation.verdict32.region);
     const Box& box = property.regions[region].box;
-    const at::Tensor lo = at::tensor(box.lo), hi = at::tensor(box.hi);
-    return at::clamp(lo + 0.5 * (hi - lo), lo, hi);
+    return box_centre(at::tensor(box.lo), at::tensor(box.hi));
   }
 
   [[nodiscard]] std::string default_place(const Files& paths) const {

@@ -14,12 +14,11 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
-#include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/judgement.h"
 #include "grapeshot/cli/problem.h"
+#include "grapeshot/cli/recorded_finding.h"
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/io/file.h"
-#include "grapeshot/io/npy.h"
 #include "grapeshot/io/vnnlib.h"
 
 namespace grapeshot::cli {
@@ -28,62 +27,15 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// A finding as its folder tells it.
-struct Recorded {
-  std::string folder, model, model_sha256, spec, spec_sha256;
-  std::optional<double> margin;  ///< nothing when it was not finite
-  std::vector<double> x;
-};
-
 struct Outcome {
   bool confirmed = false;
   std::string why;
   ordered_json json = ordered_json::object();
 };
 
-Recorded read_finding(const fs::path& folder) {
-  const std::string path = (folder / "finding.json").string();
-  const nlohmann::json file = read_json(path);
-  const auto text = [&](const char* key) { return json_field<std::string>(file, key, path); };
-  Recorded out{.folder = folder.string(),
-               .model = text("model"),
-               .model_sha256 = text("model_sha256"),
-               .spec = text("spec"),
-               .spec_sha256 = text("spec_sha256"),
-               .margin = {},
-               .x = {}};
-  const auto margin = json_field<nlohmann::json>(file, "margin", path);
-  if (margin.is_number()) out.margin = margin.get<double>();
-  // A property of the finding's own moves with its folder.
-  const fs::path own = folder / "property.vnnlib";
-  if (!fs::exists(out.spec) && fs::exists(own)) out.spec = own.string();
-  out.x = read_npy((folder / "input.npy").string()).values;
-  return out;
-}
-
-// `path` is a finding or a run: the folders of its findings, by name.
-std::vector<fs::path> finding_folders(const std::string& path) {
-  std::error_code ignored;
-  fs::path place = path;
-  if (place.filename() == "finding.json") place = fs::absolute(place).parent_path();
-  GRAPESHOT_CHECK(fs::exists(place, ignored), kNotFound, path, ": no such folder");
-  if (fs::exists(place / "finding.json", ignored)) return {place};
-  GRAPESHOT_CHECK(fs::is_directory(place / "findings", ignored), kInvalidArgument, path,
-                  ": neither a run folder (findings/ in it) nor a finding (finding.json in it)");
-  std::vector<fs::path> out;
-  for (const fs::directory_entry& each : fs::directory_iterator(place / "findings")) {
-    // A name with a dot is a finding that was being written when its process ended.
-    if (each.is_directory() && !each.path().filename().string().starts_with('.')) {
-      out.push_back(each.path());
-    }
-  }
-  std::ranges::sort(out);
-  return out;
-}
-
 class Replayer {
  public:
-  Outcome replay(const Recorded& finding) {
+  Outcome replay(const RecordedFinding& finding) {
     Outcome out;
     try {
       out.why = changed(finding.model, finding.model_sha256);
@@ -106,7 +58,7 @@ class Replayer {
     return path + ": changed since the finding was made (its SHA-256 differs)";
   }
 
-  void judge(const Recorded& finding, Outcome& out) {
+  void judge(const RecordedFinding& finding, Outcome& out) {
     auto& model = models_[finding.model];
     if (!model) model = onnx::load_model(finding.model);
     auto spec = specs_.find(finding.spec);
@@ -140,14 +92,14 @@ struct ReplayCommand {
 
   int run() const {
     // All of them before any is run: a damaged one is an error, not a verdict.
-    std::vector<Recorded> findings;
+    std::vector<RecordedFinding> findings;
     for (const std::string& path : paths) {
       for (const fs::path& folder : finding_folders(path)) findings.push_back(read_finding(folder));
     }
     Replayer replayer;
     size_t confirmed = 0;
     ordered_json rows = ordered_json::array();
-    for (const Recorded& finding : findings) {
+    for (const RecordedFinding& finding : findings) {
       const Outcome outcome = replayer.replay(finding);
       confirmed += outcome.confirmed ? 1 : 0;
       const std::string id = fs::path(finding.folder).filename().string();

@@ -18,8 +18,10 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "grapeshot/base/cores.h"
 #include "grapeshot/base/decimal.h"
 #include "grapeshot/base/error.h"
+#include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/options.h"
@@ -66,11 +68,7 @@ std::vector<fs::path> category_folders(const std::vector<std::string>& folders) 
 // "sat=60,unknown=10,unsat=5"
 std::map<std::string, double> parse_timeouts(const std::string& text) {
   std::map<std::string, double> out;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    const std::string_view pair = rest.substr(0, comma);
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  for (const std::string_view pair : split_at(',', text)) {
     const size_t equals = std::min(pair.find('='), pair.size());
     const std::string_view number = pair.substr(std::min(equals + 1, pair.size()));
     const std::optional<Decimal> seconds = parse_decimal(number);
@@ -114,10 +112,10 @@ struct VnncompCommand {
                   .files = row,
                   .model = relative_to(row.model, folder),
                   .spec = relative_to(row.spec, folder)};
-        if (const VerdictRow* known = find_expected(expected, task)) {
-          task.expected = known->verdict;
-          task.best_tool = known->tool;
-          task.best_s = known->seconds;
+        if (const VerdictRow* verdict = find_expected(expected, task)) {
+          task.expected = verdict->verdict;
+          task.best_tool = verdict->tool;
+          task.best_s = verdict->seconds;
         }
         const auto own = by_verdict.find(task.expected);
         task.timeout_s = own != by_verdict.end() ? own->second
@@ -275,7 +273,7 @@ struct VnncompCommand {
     const bool own_folder = witnesses.empty();
     if (own_folder) witnesses = csv.empty() ? "grapeshot-out/witnesses" : csv + ".witnesses";
     fs::create_directories(witnesses);
-    const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+    const int64_t cores = core_count();
     const int64_t lanes = std::min<int64_t>(jobs > 0 ? jobs : cores, std::ssize(tasks));
     const int64_t threads = std::max<int64_t>(1, cores / lanes);
     std::vector<Outcome> outcomes(tasks.size());

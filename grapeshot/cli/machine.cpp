@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 #include <ATen/ATen.h>
 #include <sys/resource.h>
 #include <torch/version.h>
 #include <unistd.h>
 
+#include "grapeshot/base/cores.h"
 #include "grapeshot/base/deadline.h"
 
 #ifndef GRAPESHOT_VERSION
@@ -38,7 +38,7 @@ nlohmann::ordered_json describe_machine() {
   }
   out["processor"] = processor;
   out["features"] = features;
-  out["cores"] = std::thread::hardware_concurrency();
+  out["cores"] = core_count();
   out["torch_kernels"] = at::get_cpu_capability();
   out["devices"] =
       at::hasCUDA() ? nlohmann::ordered_json({"cpu", "cuda"}) : nlohmann::ordered_json({"cpu"});

@@ -1,9 +1,9 @@
 #include "grapeshot/cli/options.h"
 
 #include <algorithm>
-#include <thread>
 #include <type_traits>
 
+#include "grapeshot/base/cores.h"
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/json_file.h"
 
@@ -102,9 +102,7 @@ LoopOptions LoopFlags::resolve() const {
   const bool timed = timed_by_config || app_.get_option("--seconds")->count() > 0;
   if (options.candidates > 0 && !timed) options.seconds = 0.;
   check_options(options);
-  if (options.threads == 0) {
-    options.threads = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  }
+  if (options.threads == 0) options.threads = core_count();
   return options;
 }
 

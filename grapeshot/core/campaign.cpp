@@ -15,6 +15,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include "grapeshot/base/cores.h"
 #include "grapeshot/base/error.h"
 #include "grapeshot/core/denormals.h"
 
@@ -59,7 +60,7 @@ constexpr double kPatience_s = 0.5;
 at::Tensor region_originals(const Group& group) {
   // The centre of each region's box, or what the instance brought along.
   const at::Tensor lo = group.specs->lo(), hi = group.specs->hi();
-  at::Tensor x = at::clamp(lo + (hi - lo) * 0.5, lo, hi);
+  at::Tensor x = box_centre(lo, hi);
   const at::Tensor first = group.specs->first_region();
   for (size_t i = 0; i < group.instances.size(); ++i) {
     if (!group.instances[i].original.defined()) continue;
@@ -97,9 +98,7 @@ class Campaign {
   }
 
   CampaignResult run() {
-    const int64_t lanes = options_.threads > 0
-                              ? options_.threads
-                              : std::max<int64_t>(1, std::thread::hardware_concurrency());
+    const int64_t lanes = options_.threads > 0 ? options_.threads : core_count();
     at::set_num_threads(1);
     std::vector<std::thread> threads;
     try {

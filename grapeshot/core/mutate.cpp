@@ -8,6 +8,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
+#include "grapeshot/base/text.h"
 
 namespace grapeshot {
 namespace {
@@ -86,16 +87,6 @@ constexpr Mutation kTable[] = {
      0.1},
 };
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(separator), text.size());
-    if (end > 0) parts.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
-
 }  // namespace
 
 std::span<const Mutation> mutations() {
@@ -116,9 +107,9 @@ std::vector<WeightedMutation> parse_mutations(std::string_view set, std::string_
     if (set == "default") weight[i] = kTable[i].default_weight;
   }
   if (set != "paper" && set != "default") {
-    for (const std::string_view name : split(set, ',')) weight[index(name)] = 1.;
+    for (const std::string_view name : split_at(',', set)) weight[index(name)] = 1.;
   }
-  for (const std::string_view pair : split(weights, ',')) {
+  for (const std::string_view pair : split_at(',', weights)) {
     const size_t equals = pair.find('=');
     const std::string_view number = equals == pair.npos ? "" : pair.substr(equals + 1);
     double value = -1.;

@@ -153,6 +153,10 @@ RowSpec SpecTensors::gather(const at::Tensor& region) const {
   return {pick(lo_), pick(hi_), pick(label_), pick(a_), pick(b_)};
 }
 
+at::Tensor box_centre(const at::Tensor& lo, const at::Tensor& hi) {
+  return at::clamp(lo + 0.5 * (hi - lo), lo, hi);
+}
+
 at::Tensor project(const at::Tensor& x, const RowSpec& spec) {
   return at::clamp(x, spec.lo, spec.hi);
 }

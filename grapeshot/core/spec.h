@@ -53,6 +53,9 @@ class SpecTensors {
 /// x [N, D] moved to the nearest point of its box.
 [[nodiscard]] at::Tensor project(const at::Tensor& x, const RowSpec& spec);
 
+/// The middle of boxes given by their bounds, of any shape; inside, whatever rounding does.
+[[nodiscard]] at::Tensor box_centre(const at::Tensor& lo, const at::Tensor& hi);
+
 /// Distance from a violation [N] for outputs y [N, K]: min over cases of max over rows of (a y -
 /// b),
 /// <= 0 violates; +inf where an output is NaN.

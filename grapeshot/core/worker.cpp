@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/text.h"
+
 namespace grapeshot {
 
 int64_t micro_batch(const Model& model) {
@@ -38,12 +40,9 @@ SharedCoverage::SharedCoverage(const Model& model, const LoopOptions& options) {
       options.coverage == "global" ? CoverageStrategy::kGlobal : CoverageStrategy::kBestInput;
   drives_ = options.criterion != "none";
   const std::string all = options.criterion + "," + options.criteria;
-  for (size_t begin = 0; begin < all.size();) {
-    const size_t end = std::min(all.find(',', begin), all.size());
-    const std::string name = all.substr(begin, end - begin);
-    begin = end + 1;
-    if (name.empty() || name == "none" || std::ranges::find(names_, name) != names_.end()) continue;
-    names_.push_back(name);
+  for (const std::string_view name : split_at(',', all)) {
+    if (name == "none" || std::ranges::find(names_, name) != names_.end()) continue;
+    names_.emplace_back(name);
     criteria_.push_back(find_criterion(name).make(neurons, coverage));
   }
 }

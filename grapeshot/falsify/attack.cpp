@@ -5,6 +5,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
+#include "grapeshot/base/text.h"
 
 namespace grapeshot::falsify {
 namespace {
@@ -120,13 +121,10 @@ std::span<const Attack> attacks() {
 
 std::vector<const Attack*> parse_attacks(std::string_view names) {
   std::vector<const Attack*> out;
-  while (!names.empty()) {
-    const size_t comma = std::min(names.find(','), names.size());
-    const std::string_view name = names.substr(0, comma);
-    names.remove_prefix(std::min(comma + 1, names.size()));
+  for (const std::string_view name : split_at(',', names)) {
     if (name == "all") {
       for (const Attack& each : kTable) out.push_back(&each);
-    } else if (!name.empty()) {
+    } else {
       out.push_back(&find_row(attacks(), name, "attack"));
     }
   }

@@ -89,7 +89,7 @@ Boxes take(Boxes& boxes, int64_t count) {
 // and some of the width alone, as a share of the whole box. Halves that are no smaller go.
 Boxes halves(Search& search, const Boxes& whole) {
   const Rows rows = search.rows_of(whole.region);
-  const Climb c = search.climb(project(at::lerp(whole.lo, whole.hi, 0.5), rows.spec), rows);
+  const Climb c = search.climb(box_centre(whole.lo, whole.hi), rows);
   const at::Tensor gain = c.gradient.abs() * (whole.hi - whole.lo);
   const at::Tensor wide = (whole.hi - whole.lo) / rows.width().clamp_min(1e-30);
   const at::Tensor axis = (gain / gain.sum(1, true).clamp_min(1e-30) + 0.1 * wide).argmax(1, true);
@@ -114,7 +114,7 @@ void put_back(Boxes& boxes, const Boxes& added, int64_t most) {
 // affine model there says of the lowest margin, [n].
 at::Tensor probe(Search& search, const Boxes& boxes) {
   const Rows rows = search.rows_of(boxes.region);
-  const at::Tensor centre = project(at::lerp(boxes.lo, boxes.hi, 0.5), rows.spec);
+  const at::Tensor centre = box_centre(boxes.lo, boxes.hi);
   const Climb c = search.climb(centre, rows);
   if (!search.over()) {
     const at::Tensor& g = c.gradient;

@@ -51,7 +51,7 @@ void centre(Search& search) {
     const Rows rows =
         search.rows(std::min<int64_t>(left, std::max<int64_t>(search.rows_for(4), 1)));
     left -= rows.size();
-    const at::Tensor middle = project(at::lerp(rows.spec.lo, rows.spec.hi, 0.5), rows.spec);
+    const at::Tensor middle = box_centre(rows.spec.lo, rows.spec.hi);
     for (const at::Tensor& x : {search.originals(rows), middle, rows.spec.lo, rows.spec.hi}) {
       if (!search.over()) search.evaluate(x, rows);
     }

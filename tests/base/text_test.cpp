@@ -10,3 +10,12 @@ TEST_CASE("printable: bytes that are no printable ASCII are escaped and long tex
   CHECK(printable("abcdef", 3) == "abc...");
   CHECK(printable("abc", 3) == "abc");
 }
+
+TEST_CASE("split_at: empty parts go, the others keep their order") {
+  using grapeshot::split_at;
+  using Parts = std::vector<std::string_view>;
+  CHECK(split_at(',', "a,bc,d") == Parts{"a", "bc", "d"});
+  CHECK(split_at(',', ",a,,b,") == Parts{"a", "b"});
+  CHECK(split_at(',', "") == Parts{});
+  CHECK(split_at(';', "a,b") == Parts{"a,b"});
+}

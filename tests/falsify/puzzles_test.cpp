@@ -198,6 +198,30 @@ std::vector<Puzzle> puzzles() {
                        },
                    .width = 2});
   }
+  {  // What only differences of outputs tell: a large term that all share leads astray.
+    const at::Tensor t = (sides(64) > 0.5).to(at::kFloat);
+    const at::Tensor astray = at::where(at::arange(64) % 2 == 0, t, 1. - t) - 0.5;
+    out.push_back({.attack = "gama",
+                   .budget = 6000,
+                   .relatives = {},
+                   .inputs = 64,
+                   .outputs =
+                       [=](const at::Tensor& x) {
+                         const at::Tensor goal = as(t, x), off = (x - goal).abs().mean(1, true);
+                         const at::Tensor shared = 100. * (x * as(astray, x)).mean(1, true);
+                         return shared + at::cat({0.5 * needle((x == goal).all(1)).to(off),
+                                                  -0.5 * needle((x == goal).all(1)).to(off), -off},
+                                                 1);
+                       },
+                   .pullback =
+                       [=](const at::Tensor& x, const at::Tensor& c) {
+                         const at::Tensor shared = c.sum(1, true);
+                         return at::where(shared.abs() > 1e-5, 100. * shared * astray,
+                                          c.select(1, 2).unsqueeze(1) * (t - x).sign());
+                       },
+                   .cases = {{{ordered(0, 1)}}},
+                   .width = 3});
+  }
   {  // Four blocks of an image, each right or wrong as a whole.
     out.push_back(
         {.attack = "square",
@@ -266,6 +290,22 @@ std::vector<Puzzle> puzzles() {
              [=](const at::Tensor& lo, const at::Tensor& hi) {
                const at::Tensor meets = ((lo < t + 0.02) * (hi > t - 0.02)).all(1);
                return Bounds{needle(meets), at::ones({lo.size(0), 1})};
+             }});
+  }
+  {  // Slopes lead away from the needle everywhere; how steep they are says how near it is.
+    const at::Tensor t = somewhere(10);
+    out.push_back(
+        {.attack = "bisect",
+         .budget = 25000,
+         .relatives = {},
+         .inputs = 10,
+         .outputs =
+             [=](const at::Tensor& x) { return needle(((x - as(t, x)).abs() < 0.02).all(1)); },
+         .pullback =
+             [=](const at::Tensor& x, const at::Tensor& c) {
+               const at::Tensor off = x - t;
+               const at::Tensor far = off.abs().mean(1, true) + 0.01;
+               return c.abs() * off.sign() / far.pow(4);
              }});
   }
   {  // A slab thinner than any step of a fixed size: only the margin's size says how far it is.

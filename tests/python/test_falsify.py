@@ -30,14 +30,17 @@ def spec(inputs, outputs, asserts):
     return "\n".join([*lines, *asserts]) + "\n"
 
 
-def small_net(path, nodes, inputs=2, outputs=1, constants=()):
+def small_net(path, nodes, inputs=2, outputs=1, constants=(), integers=()):
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
         nodes,
         "g",
         [value("x", 1, (1, inputs))],
         [value("y", 1, (1, outputs))],
-        [onnx.numpy_helper.from_array(np.asarray(a, np.float32), name) for name, a in constants],
+        [
+            *(onnx.numpy_helper.from_array(np.asarray(a, np.float32), n) for n, a in constants),
+            *(onnx.numpy_helper.from_array(np.asarray(a, np.int64), n) for n, a in integers),
+        ],
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)])
     model.ir_version = 8
@@ -103,6 +106,25 @@ def test_a_robust_instance_times_out_within_a_tenth_of_a_second():
     assert said["answer"] == "timeout"
     assert said["best_margin"] > 0
     assert time.monotonic() - begin < 2.1 + 0.2  # starting a process is not ours to hurry
+
+
+def test_a_network_whose_single_pass_takes_longer_than_the_limit(tmp_path):
+    """384 x 384 pixels through 7 x 7 kernels of 64 channels, three times."""
+    random = np.random.default_rng(1)
+    kernel = [("k", random.normal(size=(64, 64, 7, 7)))]
+    first = [("f", random.normal(size=(64, 1, 7, 7)))]
+    steps = [node("Reshape", ["x", "image"], ["i"]), node("Conv", ["i", "f"], ["c0"], pads=[3] * 4)]
+    steps += [node("Conv", [f"c{i}", "k"], [f"c{i + 1}"], pads=[3] * 4) for i in range(3)]
+    steps += [node("ReduceMax", ["c3"], ["m"], axes=[1, 2, 3], keepdims=0), node("Reshape", ["m", "row"], ["y"])]
+    net = small_net(
+        tmp_path / "n.onnx", steps, inputs=384 * 384, constants=first + kernel,
+        integers=[("image", [-1, 1, 384, 384]), ("row", [-1, 1])],
+    )
+    (tmp_path / "p.vnnlib").write_text(spec(384 * 384, 1, ["(assert (>= Y_0 1e30))"]))
+    begin = time.monotonic()
+    said = grapeshot_json("falsify", net, tmp_path / "p.vnnlib", "--timeout", 2.5, status=0)
+    assert time.monotonic() - begin < 2.6 + 0.2  # starting a process is not ours to hurry
+    assert said["answer"] == "timeout"
 
 
 @pytest.mark.parametrize("limit", [0, 0.01])
@@ -172,6 +194,11 @@ def test_nan_is_told_and_kept_and_is_no_witness(tmp_path):
     x = np.load(f"{place}.nan.npy")
     assert np.isnan(runtime(net, x)).any()
     assert grapeshot_json(*args, status=0)["nan"] is True
+    pathlib.Path(f"{place}.nan.npy").unlink()
+    pathlib.Path(f"{place}.nan.npy").mkdir()
+    done = grapeshot(*args, status=0)
+    assert done.stdout == "timeout\n"
+    assert "could not be kept" in done.stderr
 
 
 def test_a_witness_of_another_model(tmp_path):

@@ -1,0 +1,55 @@
+#include "grapeshot/cli/recorded_finding.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/cli/json_file.h"
+#include "grapeshot/io/npy.h"
+
+namespace grapeshot::cli {
+
+namespace fs = std::filesystem;
+
+RecordedFinding read_finding(const fs::path& folder) {
+  const std::string path = (folder / "finding.json").string();
+  const nlohmann::json file = read_json(path);
+  const auto text = [&](const char* key) { return json_field<std::string>(file, key, path); };
+  RecordedFinding out{.folder = folder.string(),
+                      .model = text("model"),
+                      .model_sha256 = text("model_sha256"),
+                      .spec = text("spec"),
+                      .spec_sha256 = text("spec_sha256"),
+                      .margin = {},
+                      .x = {}};
+  const auto margin = json_field<nlohmann::json>(file, "margin", path);
+  if (margin.is_number()) out.margin = margin.get<double>();
+  // A property of the finding's own moves with its folder.
+  const fs::path own = folder / "property.vnnlib";
+  if (!fs::exists(out.spec) && fs::exists(own)) out.spec = own.string();
+  out.x = read_npy((folder / "input.npy").string()).values;
+  return out;
+}
+
+std::vector<fs::path> finding_folders(const std::string& path) {
+  std::error_code ignored;
+  fs::path place = path;
+  if (place.filename() == "finding.json") place = fs::absolute(place).parent_path();
+  GRAPESHOT_CHECK(fs::exists(place, ignored), kNotFound, path, ": no such folder");
+  if (fs::exists(place / "finding.json", ignored)) return {place};
+  GRAPESHOT_CHECK(fs::is_directory(place / "findings", ignored), kInvalidArgument, path,
+                  ": neither a run folder (findings/ in it) nor a finding (finding.json in it)");
+  std::vector<fs::path> out;
+  for (const fs::directory_entry& each : fs::directory_iterator(place / "findings")) {
+    // A name with a dot is a finding that was being written when its process ended.
+    if (each.is_directory() && !each.path().filename().string().starts_with('.')) {
+      out.push_back(each.path());
+    }
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+}  // namespace grapeshot::cli

@@ -1,0 +1,23 @@
+// grapeshot/cli/recorded_finding.h: findings as their folders tell them (see run_folder.h).
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace grapeshot::cli {
+
+struct RecordedFinding {
+  std::string folder, model, model_sha256, spec, spec_sha256;
+  std::optional<double> margin;  ///< nothing when it was not finite
+  std::vector<double> x;         ///< [D]
+};
+
+/// Throws Error{kNotFound, kParse} for a folder without a finding or with a damaged one.
+[[nodiscard]] RecordedFinding read_finding(const std::filesystem::path& folder);
+
+/// `path` is a finding or a run: the folders of its findings, by name.
+[[nodiscard]] std::vector<std::filesystem::path> finding_folders(const std::string& path);
+
+}  // namespace grapeshot::cli

@@ -1,18 +1,28 @@
 """Every instance of the VNN-COMP folders: `grapeshot vnncomp` with its table, and each counterexample
-checked by ../shared/tools/verify_witness.py, which shares no code with ours, at slack 0.
+checked by ../shared/tools/verify_witness.py, which shares no code with ours, at slack 0. A sample of
+the known `sat` instances is run once more beside ../shared/tools/pgd_probe.py, projected gradient
+descent in plain PyTorch: a process an instance for both, in turn.
 
 Without ../shared: examples/digits, unchecked.
 """
 
+import concurrent.futures
 import csv
 import importlib.util
 import json
+import os
+import pathlib
+import random
 import statistics
+import tempfile
 
 import common
+import throughput
 
 VERIFY = common.SHARED / "tools" / "verify_witness.py"
+PROBE = common.SHARED / "tools" / "pgd_probe.py"
 UNKNOWN_S, UNSAT_S = 10, 5
+SAMPLE, SEED, SAMPLE_S = 100, 7, 20
 
 
 def checker():
@@ -42,6 +52,56 @@ def verify(rows, folder):
             bad.append([row["category"], row["onnx"], row["vnnlib"], why])
         module.SPECS.clear()
     return count - len(bad), count, bad
+
+
+def ours_on(row, place):
+    """(broken, wall seconds)."""
+    command = [
+        *(common.relative(common.PROGRAM), "falsify", str(place / row["onnx"])),
+        *(str(place / row["vnnlib"]), "--timeout", str(SAMPLE_S), "--threads", "1", "--json"),
+    ]
+    said, wall, _ = common.execute(command, (0, 1))
+    return json.loads(said)["answer"] == "sat", wall
+
+
+def probe_on(row, place, python):
+    """The same of pgd_probe.py, in a folder that holds this instance alone; None: it cannot."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for part in ("onnx", "vnnlib"):
+            (folder / part).symlink_to(place / part)
+        head, *lines = (place / "expected.csv").read_text().splitlines()
+        wanted = f"{row['onnx']},{row['vnnlib']},"
+        mine = [line for line in lines if line.startswith(wanted)]
+        (folder / "expected.csv").write_text("\n".join([head, *mine]) + "\n")
+        command = [str(python), str(PROBE), name, "--seconds", str(SAMPLE_S), "--threads", "1"]
+        said, wall, _ = common.execute(command, (0, 1))
+    return None if " ERROR " in said else (" SAT " in said, wall)
+
+
+def beside_probe(rows, folder):
+    """A table of both on a sample, or None."""
+    if not PROBE.exists():
+        return None
+    python = throughput.set_up_peer().absolute()
+    known = [r for r in rows if r["expected"] == "sat" and (folder / r["category"]).is_dir()]
+    sample = random.Random(SEED).sample(known, min(SAMPLE, len(known)))
+
+    def both(row):
+        place = (folder / row["category"]).absolute()
+        return ours_on(row, place), probe_on(row, place, python)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        pairs = list(pool.map(both, sample))
+    ours, theirs = [p[0] for p in pairs], [p[1] for p in pairs]
+    ran = [t for t in theirs if t is not None]
+    line = lambda name, results, failed: [  # noqa: E731
+        *(name, f"{sum(r[0] for r in results)} of {len(sample)}", failed),
+        *(f"{statistics.median(r[1] for r in results if r[0]):.2f}",),
+    ]
+    head = ["of a sample", f"broken in {SAMPLE_S} s", "does not load", "median s of those"]
+    lines = [line("grapeshot", ours, 0), line("pgd_probe.py", ran, len(sample) - len(ran))]
+    return {"sample": [r["vnnlib"] for r in sample], "pairs": pairs, "table": common.table(head, lines)}
 
 
 def run(seconds, repeats):
@@ -76,6 +136,7 @@ def run(seconds, repeats):
 
     lines = [line(name, t) for name, t in said.get("categories", {}).items()]
     lines.append(line("**all**", total))
+    probe = beside_probe(rows, folder)
     walls = [float(r["wall_s"]) for r in rows if r["answer"] == "sat"]
     if verified:
         common.say(f"{verified[0]} of {verified[1]} counterexamples hold by verify_witness.py")
@@ -89,5 +150,6 @@ def run(seconds, repeats):
         "witnesses": verified,
         "median_wall_s": statistics.median(walls) if walls else None,
         "wrong": len(verified[2]) if verified else 0,
-        "table": common.table(head, lines),
+        "probe": probe,
+        "table": common.table(head, lines) + (f"\n\n{probe['table']}" if probe else ""),
     }

@@ -19,6 +19,10 @@ constexpr Command kTable[] = {
      "left "
      "to try, or an interrupt. Never unsat.\n",
      declare_falsify},
+    {"resume", "Goes on with a run that ended or was ended.",
+     "  grapeshot resume run\n"
+     "  grapeshot resume run --seconds 600          # of the whole run, what it had counts\n",
+     declare_resume},
     {"replay", "Confirms findings again, from their files.",
      "  grapeshot replay run                       # every finding of a run\n"
      "  grapeshot replay run --quiet               # only what is not confirmed, and the count\n"

@@ -37,6 +37,7 @@ struct Command {
 Action declare_falsify(CLI::App& app);
 Action declare_fuzz(CLI::App& app);
 Action declare_replay(CLI::App& app);
+Action declare_resume(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_run(CLI::App& app);
 Action declare_doctor(CLI::App& app);

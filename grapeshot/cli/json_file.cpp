@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/file.h"
@@ -38,6 +39,9 @@ T json_field(const nlohmann::json& object, const char* key, const std::string& p
 }
 
 template std::string json_field(const nlohmann::json&, const char*, const std::string&);
+template double json_field(const nlohmann::json&, const char*, const std::string&);
+template std::vector<std::string> json_field(const nlohmann::json&, const char*,
+                                             const std::string&);
 template nlohmann::json json_field(const nlohmann::json&, const char*, const std::string&);
 
 }  // namespace grapeshot::cli

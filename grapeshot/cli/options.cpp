@@ -106,6 +106,13 @@ LoopOptions LoopFlags::resolve() const {
   return options;
 }
 
+LoopOptions options_from_json(const json& object, const std::string& path) {
+  LoopOptions options;
+  apply_config(options, object, path);
+  check_options(options);
+  return options;
+}
+
 nlohmann::ordered_json to_json(const LoopOptions& options) {
   nlohmann::ordered_json out;
   describe(options, [&](std::string_view name, const auto& member, std::string_view) {

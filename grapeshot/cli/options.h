@@ -35,6 +35,10 @@ class LoopFlags {
   std::string mode_, config_;
 };
 
+/// Options from an object of them, as to_json() made it; `path` is for messages. Throws Error for
+/// what does not fit.
+[[nodiscard]] LoopOptions options_from_json(const nlohmann::json& object, const std::string& path);
+
 /// Every option by its flag's name.
 [[nodiscard]] nlohmann::ordered_json to_json(const LoopOptions& options);
 

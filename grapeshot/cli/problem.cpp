@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/cli/json_file.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/instances.h"
 #include "grapeshot/io/npy.h"
@@ -153,6 +154,37 @@ Property top1_property(std::span<const double> x, double eps, int64_t label, int
     region.cases.push_back({{{std::move(terms), 0.}}});
   }
   return property;
+}
+
+nlohmann::ordered_json to_json(const ProblemFiles& files) {
+  const auto whole = [](const std::string& path) { return path.empty() ? path : absolute(path); };
+  nlohmann::ordered_json out = {
+      {"model", whole(files.model)},         {"specs", nlohmann::ordered_json::array()},
+      {"instances", whole(files.instances)}, {"data", whole(files.data)},
+      {"labels", whole(files.labels)},       {"eps", files.eps}};
+  for (const std::string& spec : files.specs) out["specs"].push_back(absolute(spec));
+  for (const char* key : {"instances", "data", "labels"}) {
+    const std::string path = out[key];
+    if (!path.empty()) out[str(key, "_sha256")] = sha256_file(path);
+  }
+  return out;
+}
+
+ProblemFiles problem_files(const nlohmann::json& object, const std::string& path) {
+  ProblemFiles files;
+  const auto text = [&](const char* key) { return json_field<std::string>(object, key, path); };
+  files.model = text("model");
+  files.specs = json_field<std::vector<std::string>>(object, "specs", path);
+  files.instances = text("instances");
+  files.data = text("data");
+  files.labels = text("labels");
+  files.eps = json_field<double>(object, "eps", path);
+  for (const char* key : {"instances", "data", "labels"}) {
+    const std::string file = text(key);
+    GRAPESHOT_CHECK(file.empty() || sha256_file(file) == text(str(key, "_sha256").c_str()),
+                    kInvalidArgument, file, ": changed since the run began (its SHA-256 differs)");
+  }
+  return files;
 }
 
 Problem load_problem(const ProblemFiles& files) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <nlohmann/json.hpp>
 
 #include "grapeshot/core/campaign.h"
 #include "grapeshot/core/property.h"
@@ -44,6 +45,10 @@ struct ProblemFiles {
   std::string data, labels;        ///< npy files for `model`, with eps
   double eps = 0.;
 };
+
+/// With absolute paths; and what it was made of.
+[[nodiscard]] nlohmann::ordered_json to_json(const ProblemFiles& files);
+[[nodiscard]] ProblemFiles problem_files(const nlohmann::json& object, const std::string& path);
 
 /// Reads everything before anything runs. Throws Error naming the file that is wrong; a
 /// specification whose numbers of variables are not the model's names both.

@@ -17,13 +17,15 @@ RecordedFinding read_finding(const fs::path& folder) {
   const std::string path = (folder / "finding.json").string();
   const nlohmann::json file = read_json(path);
   const auto text = [&](const char* key) { return json_field<std::string>(file, key, path); };
-  RecordedFinding out{.folder = folder.string(),
-                      .model = text("model"),
-                      .model_sha256 = text("model_sha256"),
-                      .spec = text("spec"),
-                      .spec_sha256 = text("spec_sha256"),
-                      .margin = {},
-                      .x = {}};
+  RecordedFinding out;
+  out.folder = folder.string();
+  out.model = text("model");
+  out.model_sha256 = text("model_sha256");
+  out.spec = text("spec");
+  out.spec_sha256 = text("spec_sha256");
+  if (file.contains("instance") && file["instance"].is_number_integer()) {
+    out.instance = file["instance"];
+  }
   const auto margin = json_field<nlohmann::json>(file, "margin", path);
   if (margin.is_number()) out.margin = margin.get<double>();
   // A property of the finding's own moves with its folder.

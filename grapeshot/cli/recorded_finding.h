@@ -1,6 +1,7 @@
 // grapeshot/cli/recorded_finding.h: findings as their folders tell them (see run_folder.h).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@ namespace grapeshot::cli {
 
 struct RecordedFinding {
   std::string folder, model, model_sha256, spec, spec_sha256;
+  int64_t instance = -1;         ///< of its run; -1 when it does not say
   std::optional<double> margin;  ///< nothing when it was not finite
   std::vector<double> x;         ///< [D]
 };

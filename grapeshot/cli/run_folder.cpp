@@ -64,15 +64,31 @@ ordered_json number(double value) {
   return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
 }
 
-RunFolder::RunFolder(const std::string& path)
+RunFolder::RunFolder(const std::string& path) : RunFolder(path, false) {}
+
+RunFolder RunFolder::reopen(const std::string& path) {
+  return {path, true};
+}
+
+RunFolder::RunFolder(const std::string& path, bool again)
     : path_(fs::absolute(path).lexically_normal().string()) {
+  const auto there = [&] { return fs::exists(fs::path(path_) / "run.json"); };
+  GRAPESHOT_CHECK(there() || !again, kNotFound, path, ": no run folder (no run.json in it)");
   std::error_code failure;
   fs::create_directories(fs::path(path_) / "findings", failure);
   GRAPESHOT_CHECK(!failure, kInvalidArgument, path,
                   ": cannot make the run folder: ", failure.message());
-  GRAPESHOT_CHECK(!fs::exists(fs::path(path_) / "run.json"), kInvalidArgument, path,
-                  ": holds an earlier run; choose another --out or delete it");
-  stats_.open(fs::path(path_) / "stats.jsonl");
+  lock_ = FileLock((fs::path(path_) / "lock").string());
+  GRAPESHOT_CHECK(lock_.held(), kInvalidArgument, path, ": another process works on this run");
+  GRAPESHOT_CHECK(again || !there(), kInvalidArgument, path,
+                  ": holds an earlier run; `grapeshot resume` goes on with it, or choose another "
+                  "--out");
+  // A process that was killed while it wrote leaves a part.
+  const fs::path checkpoint = fs::path(path_) / "checkpoint";
+  for (const fs::directory_entry& each : fs::directory_iterator(checkpoint, failure)) {
+    if (each.path().filename() != "state.pt") fs::remove(each.path(), failure);
+  }
+  stats_.open(fs::path(path_) / "stats.jsonl", again ? std::ios::app : std::ios::trunc);
   GRAPESHOT_CHECK(stats_.good(), kInvalidArgument, path, ": cannot be written");
 }
 
@@ -92,8 +108,11 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
   const ProblemModel& model = problem.models[instance.model];
   const std::string id = finding_id(finding);
   const fs::path place = fs::path(path_) / "findings" / id;
+  // A campaign that was resumed comes by what it found after its last checkpoint once more.
+  if (fs::exists(place / "finding.json")) return id;
   const fs::path draft = fs::path(path_) / "findings" / ("." + id);
   std::error_code failure;
+  fs::remove_all(draft, failure);
   fs::create_directories(draft, failure);
   GRAPESHOT_CHECK(!failure, kSystem, draft.string(), ": cannot be made: ", failure.message());
   save_npy((draft / "input.npy").string(), finding.x, model.model->input_shape());
@@ -154,6 +173,25 @@ void RunFolder::write_instances(const Problem& problem, const CampaignResult& re
     }
   }
   write_file((fs::path(path_) / "instances.csv").string(), csv);
+}
+
+void RunFolder::write_checkpoint(const State& state) const {
+  const fs::path folder = fs::path(path_) / "checkpoint";
+  fs::create_directories(folder);
+  const std::vector<char> bytes = state.encode();
+  write_file((folder / "state.pt").string(), {bytes.data(), bytes.size()}, /*durable=*/true);
+}
+
+std::optional<State> RunFolder::read_checkpoint() const {
+  const std::string path = (fs::path(path_) / "checkpoint" / "state.pt").string();
+  if (!fs::exists(path)) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
+  try {
+    return State::decode(bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), str(path, ": ", error.what()));
+  }
 }
 
 std::string default_run_path(const std::string& model_path) {

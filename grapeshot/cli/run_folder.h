@@ -5,10 +5,13 @@
 //   summary.json    what --json prints
 //   instances.csv   per instance: verdict, best margin, candidates, seconds to the first finding
 //   near/<i>.npy    the closest input of every unbroken instance
+//   checkpoint/     state.pt: what `grapeshot resume` goes on from (core/state.h)
+//   lock            held by the process that works here
 //   findings/<id>/  finding.json, input.npy, original.npy (and property.vnnlib for --data)
 #pragma once
 
 #include <fstream>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +20,7 @@
 
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/core/campaign.h"
+#include "grapeshot/io/file_lock.h"
 
 namespace grapeshot::cli {
 
@@ -25,19 +29,30 @@ class RunFolder {
   /// Makes `path` (with parents); throws Error{kInvalidArgument} when it cannot be written or holds
   /// an earlier run.
   explicit RunFolder(const std::string& path);
+  /// The folder of an earlier run; throws Error{kNotFound} when `path` holds none.
+  [[nodiscard]] static RunFolder reopen(const std::string& path);
+  // Either throws Error{kInvalidArgument} while another process works there.
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
   void write_json(const std::string& name, const nlohmann::ordered_json& value) const;
   void append_stats(const nlohmann::ordered_json& line);
 
-  /// All of the finding or nothing: written beside its place and renamed. Returns its id.
+  /// All of the finding or nothing: written beside its place and renamed; nothing when it is there
+  /// already. Returns its id.
   std::string write_finding(const Problem& problem, const Finding& finding, uint64_t seed) const;
 
   void write_instances(const Problem& problem, const CampaignResult& result) const;
 
+  void write_checkpoint(const State& state) const;
+  /// Nothing when the run has made none yet. Throws Error{kParse} for a damaged one.
+  [[nodiscard]] std::optional<State> read_checkpoint() const;
+
  private:
+  RunFolder(const std::string& path, bool again);
+
   std::string path_;
+  FileLock lock_;
   std::ofstream stats_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <limits>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +16,7 @@
 
 #include "grapeshot/base/cores.h"
 #include "grapeshot/base/error.h"
+#include "grapeshot/core/board.h"
 #include "grapeshot/core/denormals.h"
 
 namespace grapeshot {
@@ -25,50 +25,12 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr auto kTick = std::chrono::milliseconds(250);
 
-// One model with what its shards share.
-struct Group {
-  const Model* model = nullptr;
-  int64_t first = 0;  // campaign number of its first instance
-  std::vector<CampaignInstance> instances;
-  std::optional<SpecTensors> specs;
-  at::Tensor originals;  // [R, D]
-  std::unique_ptr<SharedCoverage> coverage;
-  std::unique_ptr<SharedViolations> violations = std::make_unique<SharedViolations>();
-  Head head = Head::kOutputs;
-  std::vector<int64_t> retired;  // in this order, for shards to catch up with
-  int64_t unbroken = 0, cost = 0, shards = 0;
-};
-
-struct Unit {
-  size_t group = 0;
-  std::unique_ptr<Worker> worker;
-  uint64_t seed = 0;
-  size_t caught_up = 0;  // of group.retired
-  int64_t corpus_size = 0;
-  bool busy = false;
-};
-
-// A finding that waits for a clearer one.
-struct Reserve {
-  Group* group;
-  Finding finding;
-  Clock::time_point since;
-};
-
+// How long: time, or where runs have to repeat themselves a share of the budget.
 constexpr double kPatience_s = 0.5;
+constexpr int64_t kPatienceShare = 50;
 
-at::Tensor region_originals(const Group& group) {
-  // The centre of each region's box, or what the instance brought along.
-  const at::Tensor lo = group.specs->lo(), hi = group.specs->hi();
-  at::Tensor x = box_centre(lo, hi);
-  const at::Tensor first = group.specs->first_region();
-  for (size_t i = 0; i < group.instances.size(); ++i) {
-    if (!group.instances[i].original.defined()) continue;
-    const int64_t r = first.select(0, static_cast<int64_t>(i)).item<int64_t>();
-    x.select(0, r).copy_(group.instances[i].original);
-  }
-  return x;
-}
+// Writing checkpoints takes no more than this share of the time.
+constexpr double kWritingShare = 0.05;
 
 class Campaign {
  public:
@@ -77,24 +39,33 @@ class Campaign {
       : options_(options),
         parts_(parts),
         observer_(observer),
-        deadline_(options.seconds > 0. ? options.seconds : kInfinity, &stop),
-        outer_(&stop) {
+        earlier_s_(parts.resume ? parts.resume->real("seconds") : 0.),
+        deadline_(options.seconds > 0. ? std::max(options.seconds - earlier_s_, 0.) : kInfinity,
+                  &stop),
+        outer_(&stop),
+        board_{.groups = {}, .ledger = Ledger(count_instances(models), options.per_instance)} {
     int64_t next = 0;
     // A shard per model, and one more for each lane that joins another.
     corpus_bytes_ = (options.memory_mib << 20) /
                     (static_cast<int64_t>(models.size()) + std::max<int64_t>(1, options.threads));
-    groups_.reserve(models.size());  // shards point into it
+    board_.groups.reserve(models.size());  // shards point into it
     for (const CampaignModel& each : models) {
-      Group& group = groups_.emplace_back();
+      Group& group = board_.groups.emplace_back();
       group.model = each.model;
       group.first = next;
       group.instances = each.instances;
       next += static_cast<int64_t>(each.instances.size());
     }
-    result_.instances.resize(static_cast<size_t>(next));
-    for (InstanceResult& each : result_.instances) each.best_margin = kInfinity;
-    totals_.instances = next;
-    for (Group& group : groups_) prepare(group);
+    for (Group& group : board_.groups) prepare(group);
+    if (parts.resume) {
+      const auto make = [this](size_t g, uint64_t seed, std::vector<int64_t> instances) -> Unit& {
+        return make_unit(g, seed, std::move(instances));
+      };
+      board_.load(*parts.resume, make, [this](const Group& group, uint64_t seed, const Hit& hit) {
+        int64_t borderline = 0;
+        return examine(group, seed, hit, borderline);
+      });
+    }
   }
 
   CampaignResult run() {
@@ -111,6 +82,7 @@ class Campaign {
     result_.lanes = started;
     {
       std::unique_lock lock(mutex_);
+      lanes_ = started;
       while (lanes_done_ < started) {
         wake_.wait_for(lock, kTick);
         report(lock);
@@ -119,13 +91,22 @@ class Campaign {
     for (std::thread& thread : threads) thread.join();
     if (failure_) std::rethrow_exception(failure_);
     std::unique_lock lock(mutex_);
-    settle(0.);
+    // What was cut short would not be repeated: then the last checkpoint stands.
+    if (parts_.keep && !(cut_short_ && options_.candidates > 0)) keep();
+    settle(/*all=*/true);
     result_.totals = snapshot();
+    result_.instances = board_.ledger.take_instances();
     result_.interrupted = outer_->load();
     return std::move(result_);
   }
 
  private:
+  static int64_t count_instances(const std::vector<CampaignModel>& models) {
+    int64_t n = 0;
+    for (const CampaignModel& each : models) n += std::ssize(each.instances);
+    return n;
+  }
+
   void prepare(Group& group) {
     std::vector<const Property*> properties;
     bool differences = true;
@@ -154,19 +135,25 @@ class Campaign {
     }
     group.unbroken = static_cast<int64_t>(all.size());
     if (options_.seconds_per_instance > 0.) {
-      for (const int64_t i : all) pending_.emplace_back(&group - groups_.data(), i);
+      for (const int64_t i : all) board_.pending.emplace_back(&group - board_.groups.data(), i);
       result_.batch.push_back(0);
     } else {
       result_.batch.push_back(
-          open_unit(static_cast<size_t>(&group - groups_.data()), all).worker->batch());
+          open_unit(static_cast<size_t>(&group - board_.groups.data()), all).worker->batch());
     }
   }
 
   Unit& open_unit(size_t g, std::vector<int64_t> instances) {
-    Group& group = groups_[g];
-    Unit& unit = units_.emplace_back();
+    const auto shard = static_cast<uint64_t>(board_.groups[g].shards++);
+    return make_unit(g, derive_seed({options_.seed, g, shard}), std::move(instances));
+  }
+
+  Unit& make_unit(size_t g, uint64_t seed, std::vector<int64_t> instances) {
+    Group& group = board_.groups[g];
+    Unit& unit = board_.units.emplace_back();
     unit.group = g;
-    unit.seed = derive_seed({options_.seed, g, static_cast<uint64_t>(group.shards++)});
+    unit.seed = seed;
+    unit.instances = instances;
     unit.caught_up = group.retired.size();
     unit.worker = parts_.make(
         WorkerSetup{group.model, &*group.specs, group.head, group.originals, &*group.coverage,
@@ -175,28 +162,24 @@ class Campaign {
     return unit;
   }
 
-  InstanceResult& result_of(const Group& group, int64_t instance) {
-    return result_.instances[static_cast<size_t>(group.first + instance)];
-  }
-
   // The next shard for a lane, or null when there is nothing left to do.
   Unit* next_unit() {
     Unit* best = nullptr;
     Unit* shared = nullptr;
     const auto before = [&](const Unit* a, const Unit* b) {
-      const Group &ga = groups_[a->group], &gb = groups_[b->group];
+      const Group &ga = board_.groups[a->group], &gb = board_.groups[b->group];
       const auto share = [](const Group& g) {
         return static_cast<double>(g.cost) / static_cast<double>(std::max<int64_t>(1, g.unbroken));
       };
       return share(ga) < share(gb);
     };
-    for (Unit& unit : units_) {
-      if (groups_[unit.group].unbroken == 0) continue;
+    for (Unit& unit : board_.units) {
+      if (board_.groups[unit.group].unbroken == 0) continue;
       Unit*& slot = unit.busy ? shared : best;
       if (!slot || before(&unit, slot)) slot = &unit;
     }
     if (best || !shared) return best;
-    const std::vector<int64_t> instances = wanting(groups_[shared->group]);
+    const std::vector<int64_t> instances = wanting(board_.groups[shared->group]);
     return &open_unit(shared->group, instances);
   }
 
@@ -204,7 +187,7 @@ class Campaign {
     std::vector<int64_t> out;
     for (int64_t i = 0; i < static_cast<int64_t>(group.instances.size()); ++i) {
       const bool gone = std::ranges::find(group.retired, i) != group.retired.end();
-      if (!gone && (options_.keep_going || result_of(group, i).findings < options_.per_instance)) {
+      if (!gone && (options_.keep_going || board_.ledger.wants(group.first + i))) {
         out.push_back(i);
       }
     }
@@ -212,12 +195,13 @@ class Campaign {
   }
 
   bool finished() const {
-    const bool budget = options_.candidates > 0 && totals_.candidates >= options_.candidates;
+    const bool budget =
+        options_.candidates > 0 && board_.ledger.totals().candidates >= options_.candidates;
     return budget || retired_all() || failure_ || deadline_.expired();
   }
 
   bool retired_all() const {
-    return std::ranges::all_of(groups_, [](const Group& g) { return g.unbroken == 0; });
+    return std::ranges::all_of(board_.groups, [](const Group& g) { return g.unbroken == 0; });
   }
 
   void run_lane() {
@@ -230,6 +214,7 @@ class Campaign {
         run_one_by_one(lock);
       } else {
         while (!finished()) {
+          pause(lock);
           Unit* unit = next_unit();
           if (!unit) break;
           step(*unit, deadline_, lock);
@@ -241,20 +226,65 @@ class Campaign {
     }
     const std::lock_guard lock(mutex_);
     ++lanes_done_;
+    if (paused_ > 0 && paused_ == lanes_ - lanes_done_) keep_all();
     wake_.notify_all();
+  }
+
+  // When a checkpoint is due, lanes wait here until the last one has come and written it.
+  void pause(std::unique_lock<std::mutex>& lock) {
+    const double wait_s =
+        parts_.checkpoint_s > 0. ? std::max(parts_.checkpoint_s, keeping_s_ / kWritingShare) : 0.;
+    const bool due = parts_.keep && lanes_ > 0 && seconds_since(kept_) >= wait_s;
+    if (!due && paused_ == 0) return;
+    if (paused_ == 0) pausing_ = Clock::now();
+    if (++paused_ == lanes_ - lanes_done_) {
+      keep_all();
+      return;
+    }
+    const int64_t round = checkpoints_;
+    go_on_.wait(lock, [&] { return checkpoints_ != round; });
+  }
+
+  // With every lane waiting.
+  void keep_all() {
+    try {
+      keep();
+    } catch (...) {
+      if (!failure_) failure_ = std::current_exception();
+    }
+    keeping_s_ = seconds_since(pausing_);  // with the time that lanes waited
+    paused_ = 0;
+    ++checkpoints_;
+    go_on_.notify_all();
+  }
+
+  void keep() {
+    State state;
+    state.put("seconds", elapsed_s());
+    board_.save(state, options_.seconds_per_instance > 0.);
+    parts_.keep(state);
+    kept_ = Clock::now();
   }
 
   // --seconds-per-instance: each instance alone for its time.
   void run_one_by_one(std::unique_lock<std::mutex>& lock) {
-    while (!pending_.empty() && !finished()) {
-      const auto [g, i] = pending_.front();
-      pending_.erase(pending_.begin());
+    while (!board_.pending.empty() && !finished()) {
+      const auto [g, i] = board_.pending.front();
+      board_.pending.erase(board_.pending.begin());
       Unit& unit = open_unit(static_cast<size_t>(g), {i});
-      Group& group = groups_[unit.group];
+      Group& group = board_.groups[unit.group];
       result_.batch[unit.group] = unit.worker->batch();
       const Deadline own(options_.seconds_per_instance, outer_);
-      instance_start_[group.first + i] = Clock::now();
-      while (!own.expired() && !finished() && unit.worker->unbroken() > 0) step(unit, own, lock);
+      const Clock::time_point began = instance_start_[group.first + i] = Clock::now();
+      while (!own.expired() && !finished() && unit.worker->unbroken() > 0) {
+        pause(lock);
+        step(unit, own, lock);
+      }
+      // What was stopped before its time gets it when the campaign goes on.
+      const bool stopped = seconds_since(began) < options_.seconds_per_instance;
+      if (stopped && unit.worker->unbroken() > 0) {
+        board_.pending.emplace(board_.pending.begin(), g, i);
+      }
       unit.worker.reset();  // its corpus is not needed any more
       unit.corpus_size = 0;
     }
@@ -262,39 +292,38 @@ class Campaign {
 
   // One iteration of `unit`, unlocked while it computes.
   void step(Unit& unit, const Deadline& deadline, std::unique_lock<std::mutex>& lock) {
-    Group& group = groups_[unit.group];
+    Group& group = board_.groups[unit.group];
     catch_up(unit);
     unit.busy = true;
     lock.unlock();
     const Iteration iteration = unit.worker->iterate(deadline);
-    std::vector<Finding> confirmed;
+    std::vector<std::pair<Hit, Finding>> confirmed;
     int64_t borderline = 0;
     for (const Hit& hit : iteration.hits) {
       if (hit.is_nan) {
         note_nan(group, hit);
         continue;
       }
-      auto finding = examine(unit, hit, borderline);
+      std::optional<Finding> finding;
+      if (wants(group, hit)) finding = examine(group, unit.seed, hit, borderline);
       unit.worker->judged(hit, finding.has_value());
-      if (finding) confirmed.push_back(std::move(*finding));
+      if (finding) confirmed.emplace_back(hit, std::move(*finding));
     }
     lock.lock();
     unit.busy = false;
-    totals_.borderline += borderline;
-    totals_.candidates += iteration.candidates;
-    totals_.inputs_checked += iteration.inputs_checked;
-    totals_.violations += iteration.violations;
-    totals_.distinct_violations += iteration.distinct_violations;
-    totals_.cost += iteration.cost;
+    cut_short_ = cut_short_ || (iteration.cut_short && deadline_.expired());
+    board_.ledger.count(iteration, borderline, group.first);
     group.cost += std::max<int64_t>(1, iteration.cost);
-    for (size_t i = 0; i < iteration.per_instance.size(); ++i) {
-      result_of(group, static_cast<int64_t>(i)).candidates += iteration.per_instance[i];
-    }
     unit.corpus_size = unit.worker->corpus_size();
-    note_closest(unit);
-    for (Finding& finding : confirmed) take(group, std::move(finding));
+    board_.ledger.closest(group.first, unit.worker->best_margin(), unit.worker->best_input());
+    for (auto& [hit, finding] : confirmed) take(unit.group, hit, std::move(finding));
     for (const int64_t i : iteration.exhausted) give_up(group, i);
-    settle(kPatience_s);
+    settle(/*all=*/false);
+  }
+
+  bool wants(const Group& group, const Hit& hit) {
+    const std::lock_guard lock(mutex_);
+    return board_.ledger.wants(group.first + hit.instance);
   }
 
   // Confirmed by the graph as read, one row at a time.
@@ -302,49 +331,55 @@ class Campaign {
     const at::Tensor y = group.model->evaluate(hit.x.unsqueeze(0));
     if (!y.isnan().any().item<bool>()) return;
     const std::lock_guard lock(mutex_);
-    InstanceResult& result = result_of(group, hit.instance);
+    InstanceResult& result = board_.ledger.of(group.first + hit.instance);
     if (!result.nan.defined()) result.nan = hit.x;
   }
 
   // A clear finding counts at once. One that rounding may undo elsewhere, but that two evaluations
   // agree on, waits a little for a better one.
-  void take(Group& group, Finding finding) {
+  void take(size_t g, const Hit& hit, Finding finding) {
     if (finding.confirmation.clear) {
-      accept(group, finding);
+      accept(board_.groups[g], finding);
       return;
     }
-    reserve_.try_emplace(finding.instance, Reserve{&group, std::move(finding), Clock::now()});
+    const int64_t instance = finding.instance;
+    board_.reserve.try_emplace(instance, Reserve{g, hit, std::move(finding), Clock::now(),
+                                                 board_.ledger.totals().candidates});
   }
 
-  void settle(double patience_s) {
-    for (auto it = reserve_.begin(); it != reserve_.end();) {
-      if (seconds_since(it->second.since) < patience_s) {
+  void settle(bool all) {
+    for (auto it = board_.reserve.begin(); it != board_.reserve.end();) {
+      Reserve& each = it->second;
+      const int64_t tried = board_.ledger.totals().candidates - each.since_candidates;
+      const bool waits = options_.candidates > 0 ? tried * kPatienceShare < options_.candidates
+                                                 : seconds_since(each.since) < kPatience_s;
+      if (!all && waits) {
         ++it;
         continue;
       }
-      accept(*it->second.group, it->second.finding);
-      it = reserve_.erase(it);
+      accept(board_.groups[each.group], each.finding);
+      it = board_.reserve.erase(it);
     }
   }
 
   void give_up(Group& group, int64_t instance) {
-    InstanceResult& result = result_of(group, instance);
-    if (result.exhausted || result.findings > 0 || reserve_.contains(group.first + instance))
+    InstanceResult& result = board_.ledger.of(group.first + instance);
+    if (result.exhausted || result.findings > 0 || board_.reserve.contains(group.first + instance))
       return;
     result.exhausted = true;
+    retire(group, instance);
+  }
+
+  void retire(Group& group, int64_t instance) {
     group.retired.push_back(instance);
     --group.unbroken;
-    for (Unit& unit : units_) {
-      if (!unit.busy && unit.worker && &groups_[unit.group] == &group) catch_up(unit);
+    for (Unit& unit : board_.units) {
+      if (!unit.busy && unit.worker && &board_.groups[unit.group] == &group) catch_up(unit);
     }
   }
 
-  std::optional<Finding> examine(const Unit& unit, const Hit& hit, int64_t& borderline) {
-    Group& group = groups_[unit.group];
-    {
-      const std::lock_guard lock(mutex_);
-      if (result_of(group, hit.instance).findings >= options_.per_instance) return std::nullopt;
-    }
+  std::optional<Finding> examine(const Group& group, uint64_t seed, const Hit& hit,
+                                 int64_t& borderline) const {
     const at::Tensor x = hit.x.contiguous();
     const auto size = static_cast<size_t>(x.numel());
     Finding finding;
@@ -354,8 +389,9 @@ class Campaign {
     const bool clear = finding.confirmation.clear;
     const bool asks = parts_.opinion && finding.confirmation.holds;
     if (asks && (!clear || parts_.opinion_on_all)) {
-      finding.opinion = parts_.opinion(
-          &group - groups_.data(), *group.instances[static_cast<size_t>(hit.instance)].property, x);
+      finding.opinion =
+          parts_.opinion(&group - board_.groups.data(),
+                         *group.instances[static_cast<size_t>(hit.instance)].property, x);
     }
     const bool agreed = finding.opinion.value_or(false);
     if (clear ? asks && parts_.opinion_on_all && !agreed : !agreed) {
@@ -363,13 +399,13 @@ class Campaign {
       return std::nullopt;
     }
     finding.instance = group.first + hit.instance;
-    finding.model = &group - groups_.data();
+    finding.model = &group - board_.groups.data();
     finding.region =
         hit.region - group.specs->first_region().select(0, hit.instance).item<int64_t>();
     finding.x = x;
     finding.original = group.originals.select(0, hit.region).clone();
     finding.mutation = hit.mutation;
-    finding.shard_seed = unit.seed;
+    finding.shard_seed = seed;
     finding.iteration = hit.iteration;
     finding.row = hit.row;
     finding.parent = hit.parent;
@@ -378,70 +414,33 @@ class Campaign {
 
   // Counts a confirmed finding and hands it on, unless another lane was faster.
   void accept(Group& group, Finding& finding) {
-    InstanceResult& result = result_.instances[static_cast<size_t>(finding.instance)];
-    if (result.findings >= options_.per_instance) return;
-    // One input may break several instances.
-    const at::Tensor key = hash_rows(finding.x.unsqueeze(0)) + finding.instance;
-    if (!reported_.insert(key).item<bool>()) return;
     const auto start = instance_start_.find(finding.instance);
-    finding.seconds = seconds_since(start_);
-    if (result.findings++ == 0) {
-      ++totals_.broken;
-      result.seconds_to_first =
-          start == instance_start_.end() ? finding.seconds : seconds_since(start->second);
-      result.closest = finding.x;
-      result.best_margin = finding.confirmation.verdict32.margin;
-    }
-    ++totals_.findings;
-    if (totals_.ttfv_s < 0.) totals_.ttfv_s = finding.seconds;
-    if (result.findings >= options_.per_instance) {
-      const int64_t own = finding.instance - group.first;
-      if (!options_.keep_going) {
-        group.retired.push_back(own);
-        --group.unbroken;
-        for (Unit& unit : units_) {
-          if (!unit.busy && unit.worker && &groups_[unit.group] == &group) catch_up(unit);
-        }
-      }
-    }
+    const double now = elapsed_s();
+    const double alone_s = start == instance_start_.end() ? now : seconds_since(start->second);
+    if (!board_.ledger.accept(finding, now, alone_s)) return;
+    const bool enough = !board_.ledger.wants(finding.instance);
+    if (enough && !options_.keep_going) retire(group, finding.instance - group.first);
     observer_.on_finding(finding);
   }
 
   void catch_up(Unit& unit) {
-    const Group& group = groups_[unit.group];
+    const Group& group = board_.groups[unit.group];
     for (; unit.caught_up < group.retired.size(); ++unit.caught_up) {
       unit.worker->retire(group.retired[unit.caught_up]);
     }
   }
 
-  // What the shard got closest to, for the instances without a finding.
-  void note_closest(const Unit& unit) {
-    const Group& group = groups_[unit.group];
-    const at::Tensor margins = unit.worker->best_margin();
-    const auto* margin = margins.const_data_ptr<float>();
-    for (int64_t i = 0; i < static_cast<int64_t>(group.instances.size()); ++i) {
-      InstanceResult& result = result_of(group, i);
-      if (result.findings > 0 || margin[i] >= result.best_margin) continue;
-      result.best_margin = margin[i];
-      result.closest = unit.worker->best_input().select(0, i).clone();
-    }
-  }
-
   Progress snapshot() {
-    Progress p = totals_;
-    p.seconds = seconds_since(start_);
-    p.best_margin = kInfinity;
-    for (const InstanceResult& each : result_.instances) {
-      if (each.findings == 0) p.best_margin = std::min(p.best_margin, each.best_margin);
-    }
-    p.corpus_size = 0;
-    for (const Unit& unit : units_) p.corpus_size += unit.corpus_size;
-    for (Group& group : groups_) {
+    Progress p = board_.ledger.totals();
+    p.seconds = elapsed_s();
+    p.best_margin = board_.ledger.best_margin();
+    for (const Unit& unit : board_.units) p.corpus_size += unit.corpus_size;
+    for (Group& group : board_.groups) {
       const auto values = group.coverage->values();
       p.coverage.resize(values.size());
       for (size_t k = 0; k < values.size(); ++k) {
         p.coverage[k].first = values[k].first;
-        p.coverage[k].second += values[k].second / static_cast<double>(groups_.size());
+        p.coverage[k].second += values[k].second / static_cast<double>(board_.groups.size());
       }
     }
     return p;
@@ -455,26 +454,30 @@ class Campaign {
     }
   }
 
+  [[nodiscard]] double elapsed_s() const { return earlier_s_ + seconds_since(start_); }
+
   LoopOptions options_;
   const CampaignParts& parts_;
   CampaignObserver& observer_;
+  double earlier_s_;  // before it was resumed
   Deadline deadline_;
   const std::atomic<bool>* outer_;
   const Clock::time_point start_ = Clock::now();
-  std::vector<Group> groups_;
   int64_t corpus_bytes_ = 0;  // of one shard
 
   std::mutex mutex_;  // guards everything below; shards run outside of it
   std::condition_variable wake_;
-  std::list<Unit> units_;
-  std::vector<std::pair<std::ptrdiff_t, int64_t>> pending_;
+  Board board_;
   std::map<int64_t, Clock::time_point> instance_start_;
-  HashSet reported_;
-  Progress totals_;
   CampaignResult result_;
   std::exception_ptr failure_;
-  int64_t lanes_done_ = 0;
-  std::map<int64_t, Reserve> reserve_;  // by instance
+  int64_t lanes_ = 0, lanes_done_ = 0;
+  bool cut_short_ = false;
+  // Checkpoints.
+  std::condition_variable go_on_;
+  int64_t paused_ = 0, checkpoints_ = 0;
+  Clock::time_point kept_ = Clock::now(), pausing_;
+  double keeping_s_ = 0.;
 };
 
 }  // namespace

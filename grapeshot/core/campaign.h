@@ -10,14 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
-#include "grapeshot/core/confirm.h"
+#include "grapeshot/core/ledger.h"
 #include "grapeshot/core/loop.h"
+#include "grapeshot/core/state.h"
 
 namespace grapeshot {
 
@@ -31,19 +30,6 @@ struct CampaignModel {
   std::vector<CampaignInstance> instances;  ///< numbered through over all models of the campaign
 };
 
-/// A confirmed counterexample.
-struct Finding {
-  int64_t instance = 0, model = 0;
-  int64_t region = 0;
-  at::Tensor x, original;  ///< [D] float32
-  Confirmation confirmation;
-  std::optional<bool> opinion;  ///< of the second evaluation, where there was one
-  std::string mutation;
-  uint64_t shard_seed = 0;  ///< with iteration and row: where in the campaign it came up
-  int64_t iteration = 0, row = 0, parent = 0;
-  double seconds = 0.;  ///< from the start of the campaign
-};
-
 /// Whether somebody else's evaluation of `model`'s input x [D] agrees that it violates `property`;
 /// nothing when it cannot tell. Called from the lanes, perhaps several at a time.
 using SecondOpinion = std::function<std::optional<bool>(int64_t model, const Property& property,
@@ -54,29 +40,11 @@ struct CampaignParts {
   MakeWorker make = make_shard;
   SecondOpinion opinion = nullptr;  ///< of violations that rounding may undo
   bool opinion_on_all = false;      ///< and of the others as well
-};
-
-struct Progress {
-  double seconds = 0.;
-  int64_t instances = 0, broken = 0;
-  int64_t candidates = 0, inputs_checked = 0;
-  int64_t violations = 0, distinct_violations = 0, findings = 0;
-  int64_t borderline = 0;   ///< proposals that rounding may undo, not reported
-  double best_margin = 0.;  ///< smallest of the unbroken instances
-  int64_t corpus_size = 0;
-  double ttfv_s = -1.;  ///< first confirmed violation; -1: none yet
-  int64_t cost = 0;     ///< multiply-adds done
-  std::vector<std::pair<std::string, double>> coverage;  ///< mean over the models
-};
-
-struct InstanceResult {
-  int64_t findings = 0;
-  double best_margin = 0.;  ///< of the confirmed finding, or the closest input's; +inf: never tried
-  int64_t candidates = 0;
-  double seconds_to_first = -1.;
-  at::Tensor closest;      ///< [D], undefined when never tried
-  at::Tensor nan;          ///< [D], an input with a NaN output, confirmed; undefined: none was met
-  bool exhausted = false;  ///< every input was tried, none violates
+  /// Called between iterations with all that the campaign has to remember, at most every
+  /// `checkpoint_s` seconds and at the end, while every lane waits.
+  std::function<void(const State& state)> keep = nullptr;
+  double checkpoint_s = 5.;
+  const State* resume = nullptr;  ///< what `keep` was given: the campaign goes on from there
 };
 
 /// Called from the lanes, one call at a time. What they throw ends the campaign and reaches its
@@ -97,7 +65,11 @@ struct CampaignResult {
 };
 
 /// Runs until the budget is spent, every instance is broken (unless keep_going), or `stop` is set.
-/// Throws Error{kInvalidArgument} when a property does not fit its model.
+/// Throws Error{kInvalidArgument} when a property does not fit its model, kParse when `resume` is
+/// of another campaign.
+///
+/// With one lane, a budget of candidates and workers that remember all they know (core/loop.h) a
+/// campaign that was resumed ends as one that never stopped, also when what it kept is older.
 [[nodiscard]] CampaignResult run_campaign(const std::vector<CampaignModel>& models,
                                           const LoopOptions& options, CampaignObserver& observer,
                                           const std::atomic<bool>& stop,

@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/error.h"
+
 namespace grapeshot {
 
 at::Tensor hash_rows(const at::Tensor& x) {
@@ -24,6 +26,24 @@ at::Tensor HashSet::insert(const at::Tensor& hashes) {
   if (size() > kLimit) seen_.clear();
   for (int64_t i = 0; i < host.size(0); ++i) out[i] = seen_.emplace(h[2 * i], h[2 * i + 1]).second;
   return fresh;
+}
+
+void HashSet::save(State& state, const std::string& at) const {
+  at::Tensor hashes = at::empty({size(), 2}, at::kLong);
+  auto* out = hashes.mutable_data_ptr<int64_t>();
+  for (const auto& [first, second] : seen_) {
+    *out++ = first;
+    *out++ = second;
+  }
+  state.put(at + "hashes", hashes);
+}
+
+void HashSet::load(const State& state, const std::string& at) {
+  seen_.clear();
+  const at::Tensor hashes = state.tensor(at + "hashes");
+  GRAPESHOT_CHECK(hashes.dim() == 2 && hashes.size(1) == 2 && hashes.scalar_type() == at::kLong,
+                  kParse, "its '", at, "hashes' is of another shape");
+  (void)insert(hashes);
 }
 
 Corpus::Corpus(const at::Tensor& originals, int64_t capacity)
@@ -84,6 +104,40 @@ int64_t Corpus::insert(const Seeds& parents, const at::Tensor& x, const at::Tens
 
 void Corpus::halve(const at::Tensor& index) {
   energy_.index_copy_(0, index, energy_.index_select(0, index) * 0.5);
+}
+
+void Corpus::save(State& state, const std::string& at) const {
+  state.put(at + "counts", {size_, next_, next_id_});
+  const auto put = [&](const char* name, const at::Tensor& t) {
+    state.put(at + name, t.slice(0, 0, size_));
+  };
+  put("x", x_);
+  put("region", region_);
+  put("energy", energy_);
+  put("depth", depth_);
+  put("id", id_);
+  put("parent", parent_);
+  seen_.save(state, at + "seen/");
+}
+
+void Corpus::load(const State& state, const std::string& at) {
+  const std::vector<int64_t> counts = state.integers(at + "counts");
+  GRAPESHOT_CHECK(counts.size() == 3 && counts[0] >= originals_count_ && counts[0] <= capacity_ &&
+                      counts[1] >= originals_count_ && counts[1] <= capacity_,
+                  kParse, "its '", at, "counts' do not fit");
+  size_ = counts[0];
+  next_ = counts[1];
+  next_id_ = counts[2];
+  const auto fill = [&](const char* name, const at::Tensor& t) {
+    state.fill(at + name, t.slice(0, 0, size_));
+  };
+  fill("x", x_);
+  fill("region", region_);
+  fill("energy", energy_);
+  fill("depth", depth_);
+  fill("id", id_);
+  fill("parent", parent_);
+  seen_.load(state, at + "seen/");
 }
 
 void Corpus::retire(const at::Tensor& gone) {

@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <unordered_set>
 #include <utility>
 
 #include <ATen/core/Tensor.h>
 
 #include "grapeshot/core/rng.h"
+#include "grapeshot/core/state.h"
 
 namespace grapeshot {
 
@@ -25,6 +27,9 @@ class HashSet {
   /// For every row of `hashes` [N, 2] whether it is new, bool [N]; all are in the set afterwards.
   at::Tensor insert(const at::Tensor& hashes);
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(seen_.size()); }
+
+  void save(State& state, const std::string& at) const;
+  void load(const State& state, const std::string& at);
 
  private:
   struct Mix {
@@ -67,6 +72,10 @@ class Corpus {
   void retire(const at::Tensor& gone);
 
   [[nodiscard]] const at::Tensor& originals() const { return originals_; }
+
+  void save(State& state, const std::string& at) const;
+  /// Of a corpus of the same originals and capacity.
+  void load(const State& state, const std::string& at);
 
  private:
   int64_t originals_count_, capacity_, size_ = 0, next_ = 0, next_id_ = 0;

@@ -42,6 +42,16 @@ class NeuronCoverage final : public Criterion {
 
   [[nodiscard]] bool complete() const override { return count_ == total_; }
 
+  void save(State& state, const std::string& at) const override {
+    state.put(at + "count", count_);
+    state.put(at + "fired", fired_);
+  }
+
+  void load(const State& state, const std::string& at) override {
+    count_ = state.integer(at + "count");
+    state.fill(at + "fired", fired_);
+  }
+
  private:
   CoverageOptions options_;
   int64_t total_;

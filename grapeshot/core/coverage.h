@@ -9,10 +9,13 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+
+#include "grapeshot/core/state.h"
 
 namespace grapeshot {
 
@@ -40,6 +43,8 @@ class Criterion {
   [[nodiscard]] virtual double value() const = 0;
   /// Whether no input can gain any more, so that activations need not be computed.
   [[nodiscard]] virtual bool complete() const = 0;
+  virtual void save(State& state, const std::string& at) const = 0;
+  virtual void load(const State& state, const std::string& at) = 0;
 };
 
 struct CriterionRow {

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -37,6 +39,10 @@ class Shard final : public Worker {
   [[nodiscard]] const at::Tensor& best_margin() const override { return best_margin_; }
   [[nodiscard]] const at::Tensor& best_input() const override { return best_input_; }
 
+  /// All of it: the same iterations follow.
+  void save(State& state, const std::string& at) const override;
+  void load(const State& state, const std::string& at) override;
+
  private:
   struct Batch;
   struct Judged;
@@ -50,6 +56,7 @@ class Shard final : public Worker {
   void keep_paper(const Batch& batch, const Judged& judged);
   void keep_fair(const Batch& batch, const Judged& judged);
   [[nodiscard]] at::Tensor energy(const Judged& judged) const;
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> remembered() const;
   void note_best(const Batch& batch, const Judged& judged, Iteration& iteration);
 
   const Model* model_;

@@ -104,8 +104,8 @@ class Model {
   /// All taps, in graph order.
   [[nodiscard]] virtual const std::vector<Tap>& taps() const = 0;
 
-  /// One forward pass of the graph as read (BatchNormalization unfolded, so that the activations
-  /// are those of the file), with the activations of the taps whose indices are `wanted`.
+  /// One forward pass, BatchNormalization unfolded, so that the activations are those of the file,
+  /// with the activations of the taps whose indices are `wanted`.
   [[nodiscard]] virtual Trace trace(const at::Tensor& x, Head head,
                                     const std::vector<int64_t>& wanted) const = 0;
 

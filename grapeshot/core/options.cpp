@@ -62,6 +62,7 @@ void check_options(const LoopOptions& o) {
   check_range(o.threads >= 0 && o.threads <= 1024, "threads", "from 0 (all cores) to 1024");
   check_range(o.memory_mib >= 1 && o.memory_mib <= (int64_t{1} << 24), "memory",
               "from 1 to 16777216 MiB");
+  check_range(o.checkpoint_s >= 0., "checkpoint", "at least 0 (0: none)");
   check_range(o.scale_factor > 0. && o.scale_factor <= 1., "scale-factor", "in (0, 1]");
   check_range(o.eta > 0. && std::isfinite(o.eta), "eta", "above 0");
   check_range(o.steps >= 1, "steps", "at least 1");

@@ -20,6 +20,7 @@ struct LoopOptions {
   int64_t threads = 0;
   std::string batch = "auto";
   int64_t memory_mib = 1024;
+  double checkpoint_s = 5.;
   std::string device = "cpu";
   std::string schedule = "fair";
   std::string mutations = "default";
@@ -52,6 +53,8 @@ void describe(Options& options, Visitor&& visit) {
   visit("threads", options.threads, "Lanes, one core each (0: all cores)");
   visit("batch", options.batch, "Rows of a batch, or auto");
   visit("memory", options.memory_mib, "MiB for the corpora of kept inputs");
+  visit("checkpoint", options.checkpoint_s,
+        "Seconds from one checkpoint, for `resume`, to the next (0: none)");
   visit("device", options.device, "Where networks run: cpu");
   visit("schedule", options.schedule,
         "fair: every unbroken instance gets its share; paper: by energy, with replacement");

@@ -1,5 +1,6 @@
 #include "grapeshot/core/rng.h"
 
+#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
 namespace grapeshot {
@@ -19,6 +20,14 @@ Rng::Rng(uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
 
 void Rng::reseed(uint64_t seed) {
   generator_.set_current_seed(seed);
+}
+
+at::Tensor Rng::state() const {
+  return generator_.get_state();
+}
+
+void Rng::set_state(const at::Tensor& state) {
+  generator_.set_state(state);
 }
 
 }  // namespace grapeshot

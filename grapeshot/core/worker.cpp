@@ -63,6 +63,26 @@ at::Tensor SharedCoverage::update(const std::vector<at::Tensor>& activations) {
   return driving;
 }
 
+void SharedCoverage::save(State& state, const std::string& at) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < names_.size(); ++i) criteria_[i]->save(state, at + names_[i] + "/");
+}
+
+void SharedCoverage::load(const State& state, const std::string& at) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < names_.size(); ++i) criteria_[i]->load(state, at + names_[i] + "/");
+}
+
+void SharedViolations::save(State& state, const std::string& at) {
+  const std::lock_guard lock(mutex_);
+  seen_.save(state, at);
+}
+
+void SharedViolations::load(const State& state, const std::string& at) {
+  const std::lock_guard lock(mutex_);
+  seen_.load(state, at);
+}
+
 int64_t SharedViolations::insert(const at::Tensor& x) {
   const at::Tensor hashes = hash_rows(x);
   const std::lock_guard lock(mutex_);

@@ -20,6 +20,7 @@
 #include "grapeshot/core/model.h"
 #include "grapeshot/core/options.h"
 #include "grapeshot/core/spec.h"
+#include "grapeshot/core/state.h"
 
 namespace grapeshot {
 
@@ -35,6 +36,9 @@ class SharedCoverage {
   /// Name and value of every criterion, the driving one first.
   [[nodiscard]] std::vector<std::pair<std::string, double>> values();
 
+  void save(State& state, const std::string& at);
+  void load(const State& state, const std::string& at);
+
  private:
   std::mutex mutex_;
   std::vector<int64_t> taps_;
@@ -48,6 +52,9 @@ class SharedViolations {
  public:
   /// How many of the rows [n, D] are new.
   [[nodiscard]] int64_t insert(const at::Tensor& x);
+
+  void save(State& state, const std::string& at);
+  void load(const State& state, const std::string& at);
 
  private:
   std::mutex mutex_;
@@ -73,6 +80,7 @@ struct Iteration {
   int64_t cost = 0;  ///< multiply-adds of all passes, a backward pass counted as two forward ones
   std::vector<Hit> hits;  ///< at most a few per instance that still wants findings, best first
   std::vector<int64_t> exhausted;  ///< instances of which every input has been tried
+  bool cut_short = false;          ///< the deadline came before its end
 };
 
 /// What a worker works on; everything outlives it and may be shared between workers.
@@ -111,6 +119,11 @@ class Worker {
   /// The smallest margin seen per instance [I] float32 (+inf: none yet) and its input [I, D].
   [[nodiscard]] virtual const at::Tensor& best_margin() const = 0;
   [[nodiscard]] virtual const at::Tensor& best_input() const = 0;
+
+  /// Between two iterations. A worker made from the same setup that loads it goes on as this one
+  /// would, as far as its class says.
+  virtual void save(State& state, const std::string& at) const = 0;
+  virtual void load(const State& state, const std::string& at) = 0;
 };
 
 using MakeWorker =

@@ -6,6 +6,8 @@
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/error.h"
+
 namespace grapeshot::falsify {
 namespace {
 
@@ -129,6 +131,7 @@ Iteration Portfolio::iterate(const Deadline& deadline) {
   search_.begin_round(group, first ? 0.25 : effort, out, deadline);
   record.attack->round(search_);
   search_.end_round(record.attack->name, rounds_);
+  out.cut_short = deadline.expired();
   ++rounds_;
   ++record.rounds;
   double gain = 0.;
@@ -138,6 +141,32 @@ Iteration Portfolio::iterate(const Deadline& deadline) {
   record.gain = kMemory * record.gain + gain / static_cast<double>(group.size());
   record.work = kMemory * record.work + static_cast<double>(std::max<int64_t>(out.cost, 1));
   return out;
+}
+
+void Portfolio::save(State& state, const std::string& at) const {
+  search_.save(state, at + "search/");
+  std::vector<int64_t> rounds = {rounds_};
+  std::vector<double> merit;
+  for (const Record& each : records_) {
+    rounds.push_back(each.rounds);
+    merit.insert(merit.end(), {each.gain, each.work});
+  }
+  state.put(at + "rounds", rounds);
+  state.put(at + "merit", at::tensor(merit, at::kDouble));
+}
+
+void Portfolio::load(const State& state, const std::string& at) {
+  search_.load(state, at + "search/");
+  const std::vector<int64_t> rounds = state.integers(at + "rounds");
+  GRAPESHOT_CHECK(rounds.size() == records_.size() + 1, kParse, "it is of other attacks");
+  const at::Tensor merit = at::empty({2 * std::ssize(records_)}, at::kDouble);
+  state.fill(at + "merit", merit);
+  rounds_ = rounds[0];
+  for (size_t i = 0; i < records_.size(); ++i) {
+    records_[i].rounds = rounds[i + 1];
+    records_[i].gain = merit.const_data_ptr<double>()[2 * i];
+    records_[i].work = merit.const_data_ptr<double>()[2 * i + 1];
+  }
 }
 
 std::unique_ptr<Worker> make_portfolio(const WorkerSetup& setup, const LoopOptions& options) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "grapeshot/falsify/attack.h"
@@ -28,6 +29,11 @@ class Portfolio final : public Worker {
   [[nodiscard]] int64_t corpus_size() const override { return 0; }
   [[nodiscard]] const at::Tensor& best_margin() const override { return search_.best_margin(); }
   [[nodiscard]] const at::Tensor& best_input() const override { return search_.best_input(); }
+
+  /// Near misses, what attacks achieved and the random stream; not what attacks keep between their
+  /// rounds: those begin anew.
+  void save(State& state, const std::string& at) const override;
+  void load(const State& state, const std::string& at) override;
 
  private:
   struct Record {

@@ -375,6 +375,59 @@ void Search::end_round(std::string_view attack, int64_t round) {
   std::ranges::stable_sort(iteration_->hits, {}, &Hit::margin);
 }
 
+void Search::save(State& state, const std::string& at) const {
+  state.put(at + "active", active_);
+  state.put(at + "region_turn", region_turn_);
+  state.put(at + "counts", {turn_, surrogate_turn_, gradient_rows_, dead_rows_, met_nan_ ? 1 : 0});
+  state.put(at + "random", rng_.state());
+  const auto remember = [&](const char* name, const std::vector<float>& values) {
+    state.put(at + name, at::tensor(values));
+  };
+  remember("wanted", wanted_);
+  remember("scale", scale_);
+  state.put(at + "best_margin", best_margin_);
+  state.put(at + "best_input", best_input_);
+  state.put(at + "near_x", near_x_);
+  state.put(at + "near_margin", near_margin_);
+  state.put(at + "near_region", near_region_);
+  for (size_t i = 0; i < tried_.size(); ++i) {
+    if (tried_[i].empty()) continue;
+    state.put(str(at, "tried/", i), std::vector<int64_t>(tried_[i].begin(), tried_[i].end()));
+  }
+}
+
+void Search::load(const State& state, const std::string& at) {
+  active_ = state.integers(at + "active");
+  region_turn_ = state.integers(at + "region_turn");
+  const std::vector<int64_t> counts = state.integers(at + "counts");
+  GRAPESHOT_CHECK(counts.size() == 5 && region_turn_.size() == features_.size(), kParse, "its '",
+                  at, "counts' do not fit");
+  turn_ = counts[0];
+  surrogate_turn_ = counts[1];
+  gradient_rows_ = counts[2];
+  dead_rows_ = counts[3];
+  met_nan_ = counts[4] != 0;
+  rng_.set_state(state.tensor(at + "random"));
+  const auto recall = [&](const char* name, std::vector<float>& values) {
+    const at::Tensor t = at::empty({std::ssize(values)});
+    state.fill(at + name, t);
+    values.assign(t.const_data_ptr<float>(), t.const_data_ptr<float>() + t.numel());
+  };
+  recall("wanted", wanted_);
+  recall("scale", scale_);
+  state.fill(at + "best_margin", best_margin_);
+  state.fill(at + "best_input", best_input_);
+  state.fill(at + "near_x", near_x_);
+  state.fill(at + "near_margin", near_margin_);
+  state.fill(at + "near_region", near_region_);
+  for (size_t i = 0; i < tried_.size(); ++i) {
+    const std::string name = str(at, "tried/", i);
+    if (!state.has(name)) continue;
+    const std::vector<int64_t> regions = state.integers(name);
+    tried_[i] = {regions.begin(), regions.end()};
+  }
+}
+
 void Search::retire(int64_t instance) {
   std::erase(active_, instance);
   std::erase_if(memory_, [&](const auto& entry) { return entry.first.second == instance; });

@@ -145,6 +145,10 @@ class Search {
   [[nodiscard]] const at::Tensor& best_input() const { return best_input_; }
   /// Rows with zero gradients among those of climb() so far, [0, 1]; -1 before the first.
   [[nodiscard]] double dead_gradients() const;
+
+  void save(State& state, const std::string& at) const;
+  void load(const State& state, const std::string& at);
+
   /// Whether some output was NaN.
   [[nodiscard]] bool met_nan() const { return met_nan_; }
 

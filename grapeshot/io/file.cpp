@@ -193,12 +193,14 @@ std::string unzip(std::string bytes, const std::string& path, uint64_t max_mib) 
   return Unzipper(path, bytes).run(max_mib);
 }
 
-void write_file(const std::string& path, std::string_view bytes) {
+void write_file(const std::string& path, std::string_view bytes, bool durable) {
   const std::string temporary = temporary_name(path);
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   GRAPESHOT_CHECK(file.get() >= 0, kSystem, path, ": cannot be written (", reason(errno), ")");
   try {
     write_all(file.get(), bytes, path);
+    GRAPESHOT_CHECK(!durable || ::fsync(file.get()) == 0, kSystem, path, ": cannot be written (",
+                    reason(errno), ")");
     // A full disk or a lost server can first show here.
     GRAPESHOT_CHECK(::close(file.release()) == 0, kSystem, path, ": cannot be written (",
                     reason(errno), ")");

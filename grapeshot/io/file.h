@@ -27,8 +27,9 @@ void set_max_file_mib(uint64_t mib);
                                 uint64_t max_mib = max_file_mib());
 
 /// Writes `bytes` to `path` by way of a temporary file beside it and a rename, so that a reader
-/// never sees half a file. Throws kSystem naming the path.
-void write_file(const std::string& path, std::string_view bytes);
+/// never sees half a file; with `durable` not even after a power failure. Throws kSystem naming
+/// the path.
+void write_file(const std::string& path, std::string_view bytes, bool durable = false);
 
 /// SHA-256 of the file's stored bytes (gzip left as it is), lower-case hexadecimal.
 [[nodiscard]] std::string sha256_file(const std::string& path);

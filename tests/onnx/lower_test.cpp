@@ -237,9 +237,9 @@ std::vector<Example> dense_examples() {
   widens.add("MatMul", {"x", "w"}, "m").add("Add", {"m", "b"}, "y");
   Net own({1, 4, 4});  // both operands depend on the input
   own.constant("b", weights({4})).add("MatMul", {"x", "x"}, "m").add("Add", {"m", "b"}, "y");
-  return {{"make-dense", tokens, {"Dense"}},         {"make-dense", gemm, {"Dense"}},
-          {"make-dense", bare, {"Dense"}},           {"make-dense", transposed, {"Gemm"}},
-          {"make-dense", widens, {"MatMul", "Add"}}, {"make-dense", own, {"MatMul", "Add"}}};
+  return {{"make-dense", tokens, {"Dense"}},        {"make-dense", gemm, {"Dense"}},
+          {"make-dense", bare, {"Dense"}},          {"make-dense", transposed, {"Gemm"}},
+          {"make-dense", widens, {"Dense", "Add"}}, {"make-dense", own, {"MatMul", "Add"}}};
 }
 
 std::vector<Example> relu_examples() {
@@ -288,6 +288,28 @@ std::vector<Example> sum_examples() {
           {"join-sum", narrow, {"Conv", "Add"}}};
 }
 
+std::vector<Example> packed_examples() {
+  const auto net = [](int64_t channels, int64_t filters, std::vector<int64_t> pads) {
+    Net out({1, channels, 6, 5});
+    out.constant("w", weights({filters, channels, 3, 3})).constant("b", weights({filters}, 2));
+    out.add("Conv", {"x", "w", "b"}, "y", {integers("pads", std::move(pads))});
+    return out;
+  };
+  Net grouped({1, 2, 6, 5});
+  grouped.constant("w", weights({16, 1, 3, 3}));
+  grouped.add("Conv", {"x", "w"}, "y", {integer("group", 2)});
+  Net dense({1, 80});
+  dense.constant("w", weights({80, 60})).constant("v", weights({60, 8}));
+  dense.add("MatMul", {"x", "w"}, "m").add("MatMul", {"m", "v"}, "y");
+  return {{"pack-products", dense, {"MatMul", "MatMul"}},  // no Dense yet
+          {"pack-convolutions", net(3, 16, {1, 0, 2, 1}), {"PackedConv"}},
+          {"pack-convolutions", net(6, 16, {0, 0, 0, 0}), {"Conv"}},  // oneDNN does as well
+          {"pack-convolutions", net(3, 5, {0, 0, 0, 0}), {"Conv"}},   // a third of a vector
+          {"pack-convolutions", net(3, 16, {-1, 0, 0, 0}), {"Conv"}},
+          {"pack-convolutions", net(3, 16, {3, 3, 3, 3}), {"Conv"}},
+          {"pack-convolutions", grouped, {"Conv"}}};
+}
+
 std::vector<Example> pointwise_examples() {
   Net image({1, 3, 5, 4});
   image.constant("w", weights({4, 3, 1, 1})).constant("b", weights({4}, 2));
@@ -310,7 +332,7 @@ std::vector<Example> examples() {
   for (const auto& group :
        {idle_examples(), sign_examples(), unit_examples(), normalization_examples(),
         convolution_examples(), dense_examples(), relu_examples(), order_examples(),
-        pointwise_examples(), sum_examples()}) {
+        pointwise_examples(), sum_examples(), packed_examples()}) {
     all.insert(all.end(), group.begin(), group.end());
   }
   return all;
@@ -379,7 +401,7 @@ TEST_CASE("lower: weights that two layers share are scaled for one and kept for 
   net.add("MatMul", {"n", "w"}, "m2").add("Mul", {"m2", "k"}, "s").add("MatMul", {"s", "w"}, "y");
   const Prepared prepared(net);
   const Network lowered = onnx::lower(prepared.network, prepared.recording);
-  CHECK(operators_of(lowered) == Names{"Dense", "Dense", "MatMul"});
+  CHECK(operators_of(lowered) == Names{"Dense", "Dense", "Dense"});
   check_equal(prepared.network, lowered);
 }
 
@@ -391,7 +413,7 @@ TEST_CASE("lower: a tensor that is the output as well is not folded away") {
   network.output = "m";
   const Recording recording = onnx::fold_constants(network, weights({2, 1, 4}));
   const Network lowered = onnx::lower(network, recording);
-  CHECK(operators_of(lowered) == Names{"MatMul", "Affine"});
+  CHECK(operators_of(lowered) == Names{"Dense", "Affine"});
   check_equal(network, lowered);
 }
 

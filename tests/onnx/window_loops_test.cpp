@@ -50,6 +50,25 @@ TEST_CASE("max_pool_last: torch's maxima, NaN and infinities too") {
   }
 }
 
+TEST_CASE("max_pool_last_gradient: torch's, of values that differ and of equal ones") {
+  for (const Shape& s : kShapes) {
+    CAPTURE(s.channels);
+    for (const bool equal : {false, true}) {
+      at::Tensor x = last(at::randn({3, s.channels, s.height, s.width}));
+      if (equal) x = last(x.sign());
+      const auto [expected, indices] =
+          at::max_pool2d_with_indices(x, s.kernel, s.strides, s.before, s.dilations, s.ceil);
+      const at::Tensor g = at::randn_like(expected);
+      const at::Tensor wanted = at::max_pool2d_with_indices_backward(
+          g, x, s.kernel, s.strides, s.before, s.dilations, s.ceil, indices);
+      const at::Tensor y = max_pool_last(x, s.window());
+      for (const at::Tensor& order : {g, g.contiguous()}) {
+        CHECK(at::allclose(max_pool_last_gradient(x, y, order, s.window()), wanted, 1e-5, 1e-5));
+      }
+    }
+  }
+}
+
 TEST_CASE("mean_pool_last: torch's means") {
   for (Shape s : kShapes) {
     s.before = {0, 0};

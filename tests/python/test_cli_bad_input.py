@@ -346,7 +346,8 @@ def test_an_earlier_run_is_not_overwritten(tmp_path):
     done = grapeshot(*FUZZ, "--out", "run", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "grapeshot: run: holds an earlier run; choose another --out or delete it\n"
+        "grapeshot: run: holds an earlier run; `grapeshot resume` goes on with it, or choose another "
+        "--out\n"
     )
     assert tree(tmp_path) == before
 
@@ -355,7 +356,7 @@ USAGE = [
     ((), "a subcommand is required; see `grapeshot --help`"),
     (
         ("frob",),
-        "no command is called 'frob'; known: fuzz, falsify, replay, minimize, check, run, doctor, list, vnncomp, version",
+        "no command is called 'frob'; known: fuzz, falsify, resume, replay, minimize, check, run, doctor, list, vnncomp, version",
     ),
     (("fuzz",), None),
     (("fuzz", NET), None),

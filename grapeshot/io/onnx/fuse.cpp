@@ -85,6 +85,11 @@ void make_dense(Network& network, const Recording& recording) {
       links.absorb(*layer, bound);
     }
   }
+  for (BoundNode& bound : network.nodes) {
+    if (!bound.run || bound.node.op != "MatMul") continue;
+    const at::Tensor weight = dense_weight(links, recording, bound.node);
+    if (weight.defined()) make(bound, weight, at::zeros({weight.size(1)}));
+  }
 }
 
 void join_relu(Network& network, const Recording& recording) {

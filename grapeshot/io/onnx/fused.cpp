@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include "grapeshot/io/onnx/conv_loops.h"
 #include "grapeshot/io/onnx/window_loops.h"
 
 // Convolutions with what follows them, as torch.compile calls them; no header declares them, and a
@@ -67,9 +68,13 @@ void add_bias(at::Tensor& y, const at::Tensor& bias, bool relu) {
   }
 }
 
-// x W + b for matrices.
-at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                   bool relu) {
+// x W + b for a matrix x and the call's other inputs.
+at::Tensor product(const at::Tensor& x, const Call& call) {
+  const at::Tensor &weight = call.in[1].t, &bias = call.in[2].t;
+  const bool relu = call.node.i("relu", 0) != 0;
+  if (is_packed(call) && !records(x)) {
+    return product_forward(call.in[3].t, call.in[5].t, x, weight.size(1), relu);
+  }
   at::Tensor y;
   if (records(x)) {
     y = at::addmm(bias, x, weight);
@@ -82,6 +87,10 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
 }
 
 }  // namespace
+
+bool is_packed(const Call& call) {
+  return call.has(5) && call.in[0].t.scalar_type() == at::kFloat && call.in[0].t.device().is_cpu();
+}
 
 bool records(const at::Tensor& x) {
   return c10::GradMode::is_enabled() && x.requires_grad();
@@ -98,8 +107,7 @@ Values pointwise_conv(const Call& call) {
   x = x.movedim(1, -1);
   c10::SmallVector<int64_t, 5> sizes(x.sizes().begin(), x.sizes().end());
   sizes.back() = weight.size(1);
-  const at::Tensor y =
-      product(x.reshape({-1, weight.size(0)}), weight, call.in[2].t, call.node.i("relu", 0) != 0);
+  const at::Tensor y = product(x.reshape({-1, weight.size(0)}), call);
   return {unfold_rows(y.view(sizes).movedim(-1, 1), call.in[0])};
 }
 
@@ -107,7 +115,7 @@ Values dense(const Call& call) {
   const Value& x = call.in[0];
   const at::Tensor& weight = call.in[1].t;
   const at::Tensor flat = x.t.dim() == 2 ? x.t : x.t.reshape({-1, weight.size(0)});
-  at::Tensor y = product(flat, weight, call.in[2].t, call.node.i("relu", 0) != 0);
+  at::Tensor y = product(flat, call);
   if (x.t.dim() == 2) return {Value{std::move(y), x.rows}};
   std::vector<int64_t> sizes = x.t.sizes().vec();
   sizes.back() = weight.size(1);

@@ -5,10 +5,14 @@
 
 namespace grapeshot::onnx {
 
+/// Whether a Dense or PointwiseConv has packed weights, and they suit the type of x.
+[[nodiscard]] bool is_packed(const Call& call);
+
 /// Whether history is recorded for what is computed from `x`.
 [[nodiscard]] bool records(const at::Tensor& x);
 
-/// x W + b along the last axis, inputs x, W [K, M] and b [M]; attribute relu != 0 cuts at 0.
+/// x W + b along the last axis, inputs x, W [K, M] and b [M], perhaps W packed for both directions
+/// and b with zeros (conv_loops.h); attribute relu != 0 cuts at 0.
 [[nodiscard]] Values dense(const Call& call);
 
 /// Conv, plus a tensor of its output's shape where there is a fourth input; attribute relu as for

@@ -8,6 +8,7 @@
 #include "grapeshot/io/onnx/fused.h"
 #include "grapeshot/io/onnx/input_conv.h"
 #include "grapeshot/io/onnx/links.h"
+#include "grapeshot/io/onnx/packed_conv.h"
 #include "grapeshot/io/onnx/surrogate.h"
 
 namespace grapeshot::onnx {
@@ -224,12 +225,17 @@ constexpr Pass kTable[] = {
     {"fold-batch-normalization",
      "Folds BatchNormalization into the layer before, or makes it one multiply-add.",
      fold_batch_normalization},
-    {"make-dense", "Makes one call of a matrix product with constants and the bias after it.",
+    {"make-dense",
+     "Makes one call of a matrix product with constants and the bias after it, if any.",
      make_dense},
     {"join-relu", "Lets a layer or sum cut its own result at 0.", join_relu},
     {"join-sum", "Lets a convolution add what a sum adds to it.", join_sum},
     {"make-pointwise", "Makes matrix products of convolutions with a kernel of 1 x 1.",
      make_pointwise},
+    {"pack-convolutions", "Gives convolutions weights in the order that their loops read them.",
+     pack_convolutions},
+    {"pack-products", "Gives products with constants weights in the order that loops read them.",
+     pack_products},
     {"block-input-convolutions",
      "Gives convolutions of at most 4 channels a gradient that computes 2 x 2 pixels at once.",
      block_input_convolutions},

@@ -216,7 +216,6 @@ void OnnxModel::find_taps() {
     tap.neurons = map ? shape[0] * shape[1] : product(shape);
     taps_.push_back(tap);
     tap_is_map_.push_back(map);
-    tap_slots_.push_back(as_read_.program->slot(tap.name));
   }
 }
 
@@ -232,6 +231,10 @@ at::Tensor OnnxModel::forward_unlowered(const at::Tensor& x) const {
 
 Gradient OnnxModel::gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
                              const Cotangent& cotangent) const {
+  const bool fits = x.dim() == 2 && x.size(1) == inputs_;  // else run() says what is wrong
+  if (fits && fallback_.empty() && x.size(0) > 0 && lowered_.program->tapes()) {
+    return taped_gradient(x, head, surrogate, cotangent);
+  }
   const at::AutoGradMode grad(true);
   const at::Tensor leaf = x.detach().requires_grad_(true);
   const at::Tensor y = run(lowered_, leaf, head, surrogate);
@@ -244,6 +247,25 @@ Gradient OnnxModel::gradient(const at::Tensor& x, Head head, const Surrogate& su
   const auto g = torch::autograd::grad({y}, {leaf}, {cotangent(out.y)}, /*retain_graph=*/false,
                                        /*create_graph=*/false, /*allow_unused=*/true);
   out.x = g[0].defined() ? g[0] : at::zeros_like(x);
+  return out;
+}
+
+Gradient OnnxModel::taped_gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
+                                   const Cotangent& cotangent) const {
+  std::vector<int64_t> shape = network_.input_shape;
+  shape.insert(shape.begin(), x.size(0));
+  const int32_t slot = head == Head::kLogits ? lowered_.logits : lowered_.output;
+  Gradient out;
+  const auto flat = [&](const Value& y) {
+    return flat_rows(y, x.size(0), width_of(head), x.scalar_type(), name_);
+  };
+  const auto [y, of_x] = lowered_.program->gradient(
+      x.detach().reshape(shape), slot, surrogate, [&](const Value& value) {
+        out.y = flat(value);
+        return cotangent(out.y).to(value.t.scalar_type()).reshape(value.t.sizes());
+      });
+  if (!out.y.defined()) out.y = flat(y);
+  out.x = of_x.reshape(x.sizes()).contiguous();
   return out;
 }
 
@@ -268,9 +290,15 @@ Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t
   }
   std::vector<int64_t> shape = network_.input_shape;
   shape.insert(shape.begin(), x.size(0));
-  std::vector<int32_t> slots = {head == Head::kLogits ? as_read_.logits : as_read_.output};
-  for (const int64_t tap : wanted) slots.push_back(tap_slots_[static_cast<size_t>(tap)]);
-  const auto values = as_read_.program->run(x.reshape(shape), slots, Surrogate::kLoose);
+  // Lowering leaves what its tensors hold as it is, but not all of them there.
+  const auto name = [&](int64_t tap) { return taps_[static_cast<size_t>(tap)].name; };
+  const bool lowered =
+      std::ranges::all_of(wanted, [&](int64_t tap) { return lowered_.program->has(name(tap)); });
+  const Compiled& compiled = lowered ? lowered_ : as_read_;
+  std::vector<int32_t> slots = {head == Head::kLogits ? compiled.logits : compiled.output};
+  for (const int64_t tap : wanted) slots.push_back(compiled.program->slot(name(tap)));
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const auto values = compiled.program->run(x.reshape(shape), slots, Surrogate::kLoose);
   trace.y = flat_rows(values[0], x.size(0), width_of(head), x.scalar_type(), name_);
   for (size_t k = 1; k < values.size(); ++k) {
     const auto tap = static_cast<size_t>(wanted[k - 1]);

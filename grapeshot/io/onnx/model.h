@@ -67,6 +67,8 @@ class OnnxModel final : public Model {
   [[nodiscard]] at::Tensor run(const Compiled& compiled, const at::Tensor& x, Head head,
                                const Surrogate& surrogate) const;
   [[nodiscard]] int64_t width_of(Head head) const;
+  [[nodiscard]] Gradient taped_gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
+                                        const Cotangent& cotangent) const;
   void check_rows();
   void find_taps();
 
@@ -76,8 +78,7 @@ class OnnxModel final : public Model {
   Recording recording_;
   Compiled as_read_, lowered_;
   std::vector<Tap> taps_;
-  std::vector<int32_t> tap_slots_;  ///< in as_read_
-  std::vector<bool> tap_is_map_;    ///< [B, C, space...]: a neuron is a channel
+  std::vector<bool> tap_is_map_;  ///< [B, C, space...]: a neuron is a channel
   bool has_surrogates_ = false;
   std::string fallback_;
 };

@@ -134,6 +134,11 @@ struct Aligned {
 /// given. Not yet normalised.
 [[nodiscard]] std::vector<int64_t> axes_of(const Call& call, size_t input);
 
+/// dL/dx of MaxPool with output `out` for dL/dy, for the calls that it suits.
+[[nodiscard]] bool max_pool_pulls(const Call& call);
+[[nodiscard]] at::Tensor max_pool_gradient(const Call& call, const Value& out,
+                                           const at::Tensor& gradient);
+
 /// Kernel, stride, dilation and padding of a convolution or pooling over its spatial axes.
 struct Window {
   std::vector<int64_t> kernel, strides, dilations, before, after;

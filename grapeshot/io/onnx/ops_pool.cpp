@@ -11,13 +11,17 @@
 namespace grapeshot::onnx {
 namespace {
 
+// torch wants padding of at most half a kernel, the same on both sides.
+bool torch_pads(const Window& w) {
+  bool fits = w.symmetric();
+  for (size_t i = 0; i < w.kernel.size(); ++i) fits = fits && w.before[i] <= w.kernel[i] / 2;
+  return fits;
+}
+
 Values max_pool(const Call& call) {
   at::Tensor x = fold_rows(call.in[0]);
   Window w = read_window(call, x.sizes().slice(2), {});
-  // torch wants padding of at most half a kernel, the same on both sides.
-  bool pads_here = !w.symmetric();
-  for (size_t i = 0; i < w.kernel.size(); ++i) pads_here |= w.before[i] > w.kernel[i] / 2;
-  if (pads_here) {
+  if (!torch_pads(w)) {
     x = at::constant_pad_nd(x, w.take_padding(x.sizes().slice(2)),
                             -std::numeric_limits<double>::infinity());
   }
@@ -111,6 +115,20 @@ constexpr Operator kTable[] = {
 };
 
 }  // namespace
+
+bool max_pool_pulls(const Call& call) {
+  const at::Tensor x = fold_rows(call.in[0]);
+  if (x.dim() != 4) return false;
+  const Window w = read_window(call, x.sizes().slice(2), {});
+  return torch_pads(w) && is_pooled_last(x, w);
+}
+
+at::Tensor max_pool_gradient(const Call& call, const Value& out, const at::Tensor& gradient) {
+  const at::Tensor x = fold_rows(call.in[0]);
+  const Window w = read_window(call, x.sizes().slice(2), {});
+  return max_pool_last_gradient(x, fold_rows(out), gradient.flatten(0, 1), w)
+      .view(call.in[0].t.sizes());
+}
 
 std::span<const Operator> pool_operators() {
   return kTable;

@@ -120,6 +120,7 @@ Program::Program(const Network& network) : path_(network.path), opset_(network.o
       kinds.push_back({at::Tensor(), slot >= 0 && !network.constants.contains(name)});
     }
     step.by_row = runs_by_row(bound, kinds);
+    tapes_ = tapes_ && !step.by_row;
     const bool is_sign = bound.node.op == "Sign" || bound.node.op == "Step";
     if (is_sign && !kinds.empty() && kinds[0].rows) step.sign = signs_++;
     steps_.push_back(std::move(step));  // before the outputs: they are ready after this step

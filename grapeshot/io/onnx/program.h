@@ -2,10 +2,12 @@
 // rows.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -82,8 +84,17 @@ class Program {
                                        const Surrogate& surrogate,
                                        std::vector<float>* reach = nullptr) const;
 
+  /// The tensor `wanted` as run() gives it, and dL/dx [N, input_shape...] for dL/d(wanted), which
+  /// `cotangent` says. For a program that tapes().
+  [[nodiscard]] std::pair<Value, at::Tensor> gradient(
+      const at::Tensor& x, int32_t wanted, const Surrogate& surrogate,
+      const std::function<at::Tensor(const Value& y)>& cotangent) const;
+  /// Whether no step runs row by row.
+  [[nodiscard]] bool tapes() const { return tapes_; }
+
   /// The slot to ask `run` for; throws kInternal when no tensor has that name.
   [[nodiscard]] int32_t slot(const std::string& tensor) const;
+  [[nodiscard]] bool has(const std::string& tensor) const { return slots_.contains(tensor); }
 
   [[nodiscard]] int64_t steps() const { return static_cast<int64_t>(steps_.size()); }
 
@@ -103,6 +114,7 @@ class Program {
   int32_t input_ = 0;
   std::vector<Step> steps_;
   int64_t signs_ = 0;
+  bool tapes_ = true;
   std::vector<int32_t> ready_after_;  ///< per slot the number of steps after which it is there
   std::unordered_map<std::string, int32_t> slots_;
   std::vector<Value> constants_;  ///< by slot, undefined where a step writes

@@ -1,11 +1,11 @@
 #include "grapeshot/io/onnx/surrogate.h"
 
-#include <array>
 #include <cmath>
-#include <span>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include "grapeshot/base/clones.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -20,32 +20,42 @@ bool is_plain(const at::Tensor& x) {
   return x.device().is_cpu() && x.scalar_type() == at::kFloat && x.is_non_overlapping_and_dense();
 }
 
+GRAPESHOT_CLONES
+void steps(const float* __restrict x, float* __restrict to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = x[i] >= 0.f ? 1.f : -1.f;  // NaN becomes -1
+}
+
+// g where |x| <= bound, 0 elsewhere.
+GRAPESHOT_CLONES
+void bounded(const float* __restrict g, const float* __restrict x, float bound,
+             float* __restrict to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = std::fabs(x[i]) <= bound ? g[i] : 0.f;
+}
+
+GRAPESHOT_CLONES
+double total_size(const float* x, int64_t n) {
+  constexpr int64_t kWidth = 64;  // independent sums, so that the compiler may use vectors
+  float sums[kWidth] = {};
+  int64_t i = 0;
+  for (; i + kWidth <= n; i += kWidth) {
+    for (int64_t k = 0; k < kWidth; ++k) sums[k] += std::fabs(x[i + k]);
+  }
+  double total = 0.;
+  for (; i < n; ++i) total += std::fabs(x[i]);
+  for (const float sum : sums) total += sum;
+  return total;
+}
+
 at::Tensor step_of(const at::Tensor& x) {
   if (!is_plain(x)) return at::ge(x, 0).to(x.scalar_type()).mul_(2).sub_(1);
   at::Tensor out = at::empty_like(x);
-  const auto* in = x.const_data_ptr<float>();
-  auto* to = out.mutable_data_ptr<float>();
-  const int64_t n = x.numel();
-  for (int64_t i = 0; i < n; ++i) to[i] = in[i] >= 0.f ? 1.f : -1.f;  // NaN becomes -1
+  steps(x.const_data_ptr<float>(), out.mutable_data_ptr<float>(), x.numel());
   return out;
 }
 
 // Whether row i is the i-th part of the memory.
 bool rows_in_order(const at::Tensor& x) {
   return is_plain(x) && x.dim() > 0 && x.numel() > 0 && x.stride(0) * x.size(0) == x.numel();
-}
-
-float mean_size(std::span<const float> x) {
-  constexpr size_t kWidth = 16;  // independent sums, so that the compiler may use vectors
-  std::array<float, kWidth> sums{};
-  size_t i = 0;
-  for (; i + kWidth <= x.size(); i += kWidth) {
-    for (size_t k = 0; k < kWidth; ++k) sums[k] += std::fabs(x[i + k]);
-  }
-  double total = 0.;
-  for (; i < x.size(); ++i) total += std::fabs(x[i]);
-  for (const float sum : sums) total += sum;
-  return static_cast<float>(total / static_cast<double>(x.size()));
 }
 
 // `gradient` where |x| is at most `windows` [N] of its row or, where that is empty, the mean of its
@@ -66,9 +76,9 @@ at::Tensor where_bounded(const at::Tensor& gradient, const at::Tensor& x,
   auto* to = out.mutable_data_ptr<float>();
   const int64_t per_row = x.stride(0);
   for (int64_t row = 0; row < x.numel(); row += per_row) {
-    const float bound =
-        given ? given[row / per_row] : mean_size({in + row, static_cast<size_t>(per_row)});
-    for (int64_t i = row; i < row + per_row; ++i) to[i] = std::fabs(in[i]) <= bound ? g[i] : 0.f;
+    const double mean = given ? 0. : total_size(in + row, per_row) / static_cast<double>(per_row);
+    const float bound = given ? given[row / per_row] : static_cast<float>(mean);
+    bounded(g + row, in + row, bound, to + row, per_row);
   }
   return out;
 }
@@ -107,6 +117,18 @@ class StraightThrough : public torch::autograd::Function<StraightThrough> {
 };
 
 }  // namespace
+
+at::Tensor step_gradient(const at::Tensor& x, StepKind kind, const Surrogate& surrogate,
+                         const at::Tensor& gradient) {
+  const bool boundable = kind == StepKind::kSign || kind == StepKind::kStep;
+  if (!boundable || surrogate.kind == Surrogate::kLoose) return gradient;
+  at::Tensor windows = at::empty({0});
+  if (surrogate.kind == Surrogate::kWindowed) {
+    windows = surrogate.windows.select(1, surrogate.sign).contiguous();
+  }
+  const bool alike = !rows_in_order(x) || gradient.strides() == x.strides();
+  return where_bounded(alike ? gradient : at::empty_like(x).copy_(gradient), x, windows);
+}
 
 at::Tensor step_function(const at::Tensor& x, StepKind kind, const Surrogate& surrogate) {
   if (!at::GradMode::is_enabled() || !x.requires_grad()) return value_of(x, kind);

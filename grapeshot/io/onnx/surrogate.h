@@ -29,4 +29,8 @@ enum class StepKind {
 [[nodiscard]] at::Tensor step_function(const at::Tensor& x, StepKind kind,
                                        const Surrogate& surrogate);
 
+/// What the gradient dL/d(step_function(x)) becomes on its way to x.
+[[nodiscard]] at::Tensor step_gradient(const at::Tensor& x, StepKind kind,
+                                       const Surrogate& surrogate, const at::Tensor& gradient);
+
 }  // namespace grapeshot::onnx

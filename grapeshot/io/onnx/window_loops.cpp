@@ -7,16 +7,8 @@
 #include <ATen/ATen.h>
 #include <ATen/native/Pool.h>
 
+#include "grapeshot/base/clones.h"
 #include "grapeshot/io/onnx/fused.h"
-
-// One version per level of x86-64, chosen by the loader; sanitizers do not start early enough.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define GRAPESHOT_CLONES \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define GRAPESHOT_CLONES
-#endif
 
 namespace grapeshot::onnx {
 namespace {
@@ -126,6 +118,54 @@ GRAPESHOT_INLINE void pool_by(const float* x, Plane in, float* y, Plane out, Ste
   }
 }
 
+// Adds g [out.height, out.width, C] to where y [the same] was taken from in x.
+template <class Lane>
+GRAPESHOT_INLINE void unpool_by(const float* x, Plane in, const float* y, const float* g, float* to,
+                                Plane out, Steps s, int64_t top, int64_t left) {
+  const int64_t channels = out.channels, whole = channels - channels % kLaneOf<Lane>;
+  for (int64_t i = 0; i < out.height; ++i) {
+    const int64_t row = i * s.down - top;
+    for (int64_t j = 0; j < out.width; ++j, y += channels, g += channels) {
+      const int64_t column = j * s.right - left;
+      for (int64_t first = 0; first < whole; first += kLaneOf<Lane>) {
+        Lane most, rest;  // of g, what has found no place yet
+        load(most, y + first);
+        load(rest, g + first);
+        for (int64_t a = 0; a < s.rows; ++a) {
+          const int64_t r = row + a * s.spread_down;
+          if (r < 0 || r >= in.height) continue;
+          for (int64_t b = 0; b < s.columns; ++b) {
+            const int64_t c = column + b * s.spread_right;
+            if (c < 0 || c >= in.width) continue;
+            const int64_t at = (r * in.width + c) * channels + first;
+            Lane v, sum;
+            load(v, x + at);
+            load(sum, to + at);
+            const Lane here = v == most ? rest : Lane{};
+            rest = v == most ? Lane{} : rest;
+            store(to + at, sum + here);
+          }
+        }
+      }
+      for (int64_t k = whole; k < channels; ++k) {
+        float rest = g[k];
+        for (int64_t a = 0; a < s.rows; ++a) {
+          const int64_t r = row + a * s.spread_down;
+          if (r < 0 || r >= in.height) continue;
+          for (int64_t b = 0; b < s.columns; ++b) {
+            const int64_t c = column + b * s.spread_right;
+            if (c < 0 || c >= in.width) continue;
+            const int64_t at = (r * in.width + c) * channels + k;
+            if (x[at] != y[k]) continue;
+            to[at] += rest;
+            rest = 0.f;
+          }
+        }
+      }
+    }
+  }
+}
+
 // The same with the mean; every window lies inside.
 template <class Lane>
 GRAPESHOT_INLINE void mean_by(const float* x, Plane in, float* y, Plane out, Steps s) {
@@ -166,6 +206,16 @@ void pool(const float* x, Plane in, float* y, Plane out, Steps s, int64_t top, i
     pool_by<Wide>(x, in, y, out, s, top, left);
   } else {
     pool_by<Narrow>(x, in, y, out, s, top, left);
+  }
+}
+
+GRAPESHOT_CLONES
+void unpool(const float* x, Plane in, const float* y, const float* g, float* to, Plane out, Steps s,
+            int64_t top, int64_t left) {
+  if (out.channels >= kWide) {
+    unpool_by<Wide>(x, in, y, g, to, out, s, top, left);
+  } else {
+    unpool_by<Narrow>(x, in, y, g, to, out, s, top, left);
   }
 }
 
@@ -245,6 +295,22 @@ at::Tensor max_pool_last(const at::Tensor& x, const Window& window) {
   return each_image(x, in, out, [&](const float* from, float* to) {
     pool(from, in, to, out, steps, window.before[0], window.before[1]);
   });
+}
+
+at::Tensor max_pool_last_gradient(const at::Tensor& x, const at::Tensor& y,
+                                  const at::Tensor& gradient, const Window& window) {
+  const auto last = at::MemoryFormat::ChannelsLast;
+  const at::Tensor most = y.contiguous(last), g = gradient.contiguous(last);
+  const Plane in{x.size(2), x.size(3), x.size(1)}, out{y.size(2), y.size(3), y.size(1)};
+  at::Tensor to = at::empty(x.sizes(), x.options().memory_format(last)).zero_();
+  const int64_t from = in.height * in.width * in.channels;
+  const int64_t pooled_to = out.height * out.width * out.channels;
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    unpool(x.const_data_ptr<float>() + i * from, in, most.const_data_ptr<float>() + i * pooled_to,
+           g.const_data_ptr<float>() + i * pooled_to, to.mutable_data_ptr<float>() + i * from, out,
+           steps_of(window), window.before[0], window.before[1]);
+  }
+  return to;
 }
 
 at::Tensor mean_pool_last(const at::Tensor& x, const Window& window) {

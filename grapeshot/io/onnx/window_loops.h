@@ -26,6 +26,10 @@ namespace grapeshot::onnx {
 /// NaN wins over numbers, as in torch. Padding is symmetric and at most half a kernel.
 [[nodiscard]] at::Tensor max_pool_last(const at::Tensor& x, const Window& window);
 
+/// dL/dx for dL/dy of y = max_pool_last(x): to the first maximum of every window.
+[[nodiscard]] at::Tensor max_pool_last_gradient(const at::Tensor& x, const at::Tensor& y,
+                                                const at::Tensor& gradient, const Window& window);
+
 /// The mean, of what is_pooled_last() says, without padding, dilation and ceil_mode.
 [[nodiscard]] at::Tensor mean_pool_last(const at::Tensor& x, const Window& window);
 

@@ -1,9 +1,11 @@
 """Measurements, each with the commands that made it.
 
-usage: run.py [NAME...] [--seconds S] [--repeats N]
+usage: run.py [NAME...] [--seconds S | --budget S] [--repeats N]
   throughput   candidates a second beside the paper's loop in plain PyTorch (30 s, 3 times, interleaved)
   attacks      what each attack of falsify breaks alone, and the portfolio, in 1, 5 and 20 seconds
   falsify      every instance of the VNN-COMP folders, beside the best tools' times
+  paper        the paper's tables and figure on the models at hand, within a budget of seconds
+  sensitivity  the paper's constants, five values each, within a budget of seconds
   instances    what a minute finds on whole benchmarks, by default and as in the paper
 Without NAME all of them. Prints Markdown tables; commands, loads and numbers go to
 bench/results/NAME.json.
@@ -16,6 +18,8 @@ import attacks
 import common
 import falsify
 import instances
+import paper
+import sensitivity
 import throughput
 
 TASKS = {
@@ -23,6 +27,8 @@ TASKS = {
     "instances": (instances.run, 60.0, 1),
     "attacks": (attacks.run, 20.0, 1),
     "falsify": (falsify.run, 60.0, 1),
+    "paper": (paper.run, 1800.0, 1),
+    "sensitivity": (sensitivity.run, 600.0, 1),
 }
 
 
@@ -31,7 +37,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(TASKS))
-    parser.add_argument("--seconds", type=float, help="of one run")
+    parser.add_argument("--seconds", "--budget", type=float, help="of one run, or of all of them")
     parser.add_argument("--repeats", type=int)
     arguments = parser.parse_args()
     for name in arguments.names:

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/bit_layers.h"
 #include "grapeshot/io/onnx/fused.h"
 #include "grapeshot/io/onnx/input_conv.h"
 #include "grapeshot/io/onnx/links.h"
@@ -232,6 +233,7 @@ constexpr Pass kTable[] = {
     {"join-sum", "Lets a convolution add what a sum adds to it.", join_sum},
     {"make-pointwise", "Makes matrix products of convolutions with a kernel of 1 x 1.",
      make_pointwise},
+    {"count-bits", "Counts bits where a layer of signs reads signs.", count_bits},
     {"pack-convolutions", "Gives convolutions weights in the order that their loops read them.",
      pack_convolutions},
     {"pack-products", "Gives products with constants weights in the order that loops read them.",

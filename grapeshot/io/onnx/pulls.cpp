@@ -129,6 +129,15 @@ Pulled conv(const Pull& p) {
   return out;
 }
 
+Pulled bit_dense(const Pull& p) {
+  const at::Tensor& weight = p.call.in[1].t;
+  const at::Tensor g = p.gradient.reshape({-1, weight.size(1)});
+  const bool packed = p.call.has(4) && g.scalar_type() == at::kFloat && g.device().is_cpu();
+  const at::Tensor x =
+      packed ? product_backward(p.call.in[4].t, g, weight.size(0)) : g.mm(weight.t());
+  return {x.view(p.call.in[0].t.sizes())};
+}
+
 // A product over all pixels that the strides do not skip.
 Pulled pointwise_conv(const Pull& p) {
   const at::Tensor &x = p.call.in[0].t, &weight = p.call.in[1].t;  // [N, B, C, ...], [C, O]
@@ -168,6 +177,8 @@ struct Row {
 constexpr Row kTable[] = {
     {"Add", add},
     {"Affine", affine},
+    {"BitConv", conv, conv_pulls},
+    {"BitDense", bit_dense},
     {"Conv", conv, conv_pulls},
     {"PointwiseConv", pointwise_conv},
     {"Dense", dense},

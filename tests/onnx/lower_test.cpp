@@ -303,8 +303,8 @@ std::vector<Example> packed_examples() {
   dense.add("MatMul", {"x", "w"}, "m").add("MatMul", {"m", "v"}, "y");
   return {{"pack-products", dense, {"MatMul", "MatMul"}},  // no Dense yet
           {"pack-convolutions", net(3, 16, {1, 0, 2, 1}), {"PackedConv"}},
-          {"pack-convolutions", net(6, 16, {0, 0, 0, 0}), {"Conv"}},  // oneDNN does as well
-          {"pack-convolutions", net(3, 5, {0, 0, 0, 0}), {"Conv"}},   // a third of a vector
+          {"pack-convolutions", net(11, 16, {0, 0, 0, 0}), {"Conv"}},  // oneDNN does as well
+          {"pack-convolutions", net(3, 5, {0, 0, 0, 0}), {"Conv"}},    // a third of a vector
           {"pack-convolutions", net(3, 16, {-1, 0, 0, 0}), {"Conv"}},
           {"pack-convolutions", net(3, 16, {3, 3, 3, 3}), {"Conv"}},
           {"pack-convolutions", grouped, {"Conv"}}};

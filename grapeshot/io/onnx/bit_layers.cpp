@@ -56,6 +56,13 @@ Values bit_conv(const Call& call) {
   return {unfold_rows(std::move(y), call.in[0])};
 }
 
+at::Tensor bit_conv_gradient(const Call& call, const at::Tensor& gradient) {
+  const at::Tensor x = fold_rows(call.in[0]);
+  const ConvPlan plan = plan_of(call.in[1].t, call.node.ints("strides", {1, 1}));
+  return conv_backward(plan, call.in[3].t, gradient.flatten(0, 1), x.size(2), x.size(3))
+      .view(call.in[0].t.sizes());
+}
+
 Values bit_dense(const Call& call) {
   const Value& x = call.in[0];
   const at::Tensor &weight = call.in[1].t, &bias = call.in[2].t;
@@ -104,10 +111,12 @@ void count_bits(Network& network, const Recording& recording) {
       const at::Tensor b = biased ? bias->second : at::zeros({weight.size(0)});
       const at::Tensor ordered =
           at::empty_like(weight, {}, at::MemoryFormat::ChannelsLast).copy_(weight);
+      const ConvPlan plan = plan_of(weight, node.ints("strides", {}));
+      const bool packs = suits_loops(plan);
       node.inputs = {node.inputs[0],
                      add("/channels-last", ordered),
                      add("/bias-of-filters", b.reshape({-1}).contiguous()),
-                     std::string(),
+                     packs ? add("/packed-back", pack_backward(plan, weight)) : std::string(),
                      add("/bits", bits->bits),
                      add("/sizes", bits->scale)};
       node.op = "BitConv";

@@ -5,9 +5,13 @@
 
 namespace grapeshot::onnx {
 
-/// Inputs x of 1 and -1, W [O, C, A, B], b [O], nothing, the bits of W and the size of each
-/// filter's weights. Other types than float32, and passes with history, are torch's.
+/// Inputs x of 1 and -1, W [O, C, A, B], b [O], W packed for the way back or nothing, the bits of W
+/// and the size of each filter's weights. Other types than float32, and passes with history, are
+/// torch's.
 [[nodiscard]] Values bit_conv(const Call& call);
+
+/// dL/dx for dL/dy, both [N, B, C, H, W], where W is packed for the way back.
+[[nodiscard]] at::Tensor bit_conv_gradient(const Call& call, const at::Tensor& gradient);
 
 /// The same for x W + b along the last axis: inputs x, W [K, M], b [M], bits, W packed for the way
 /// back or nothing, and sizes.

@@ -132,7 +132,7 @@ int best_conv_level() {
 bool suits_loops(const ConvPlan& plan) {
   // oneDNN has no good gradient for few channels; for more it does as well.
   const int64_t filled = vectors_of(plan.filters) * kLane;
-  return plan.columns * plan.channels <= kLane && plan.filters * 4 >= filled * 3;
+  return plan.columns * plan.channels <= 2 * kLane && plan.filters * 4 >= filled * 3;
 }
 
 at::Tensor pack_forward(const ConvPlan& plan, const at::Tensor& weight) {

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 
+#include "grapeshot/io/onnx/bit_layers.h"
 #include "grapeshot/io/onnx/conv_loops.h"
 #include "grapeshot/io/onnx/fused.h"
 #include "grapeshot/io/onnx/packed_conv.h"
@@ -129,6 +130,12 @@ Pulled conv(const Pull& p) {
   return out;
 }
 
+Pulled bit_conv(const Pull& p) {
+  const at::Tensor g = p.gradient;
+  if (!p.call.has(3) || g.scalar_type() != at::kFloat || !g.device().is_cpu()) return conv(p);
+  return {bit_conv_gradient(p.call, g)};
+}
+
 Pulled bit_dense(const Pull& p) {
   const at::Tensor& weight = p.call.in[1].t;
   const at::Tensor g = p.gradient.reshape({-1, weight.size(1)});
@@ -177,7 +184,7 @@ struct Row {
 constexpr Row kTable[] = {
     {"Add", add},
     {"Affine", affine},
-    {"BitConv", conv, conv_pulls},
+    {"BitConv", bit_conv},
     {"BitDense", bit_dense},
     {"Conv", conv, conv_pulls},
     {"PointwiseConv", pointwise_conv},

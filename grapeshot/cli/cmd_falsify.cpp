@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include <unistd.h>
 
@@ -41,6 +42,7 @@ class Watcher final : public CampaignObserver {
   }
 
   void on_finding(const Finding& finding) override {
+    const std::lock_guard lock(mutex_);
     if (!finding_) finding_ = finding;
   }
 
@@ -62,9 +64,11 @@ class Watcher final : public CampaignObserver {
     if (drew_) std::fputc('\n', stderr);
   }
 
-  [[nodiscard]] const std::optional<Finding>& finding() const { return finding_; }
-
-  /// From any thread.
+  // From any thread.
+  [[nodiscard]] std::optional<Finding> finding() const {
+    const std::lock_guard lock(mutex_);
+    return finding_;
+  }
   [[nodiscard]] Progress latest() const {
     const std::lock_guard lock(mutex_);
     return latest_;
@@ -74,7 +78,8 @@ class Watcher final : public CampaignObserver {
   mutable std::mutex mutex_;
   Progress latest_;
   std::optional<Finding> finding_;
-  bool live_, quiet_, drew_ = false;
+  bool live_, quiet_;
+  std::atomic<bool> drew_ = false;
   double next_ = 0.;
 };
 
@@ -103,12 +108,17 @@ struct FalsifyCommand {
     // second: what is wrong with them is said.
     Watcher watcher(common.quiet || common.json);
     std::atomic<double> start_up_s = process_age_s();
-    TimeLimit limit(std::max(timeout + kLateness_s, start_up_s + kReading_s),
-                    [&] { return report_in_time(watcher, start_up_s); });
+    const Problem nothing;
+    Problem problem;  // outlives the limit, which may look at it once it is loaded
+    std::atomic<bool> loaded = false;
+    TimeLimit limit(std::max(timeout + kLateness_s, start_up_s + kReading_s), [&] {
+      return report_in_time(loaded ? std::as_const(problem) : nothing, watcher, start_up_s);
+    });
     ProblemFiles files;
     files.model = model;
     files.specs = {spec};
-    const Problem problem = load_problem(files);
+    problem = load_problem(files);
+    loaded = true;
     const Property& property = problem.instances[0].property;
     const std::atomic<bool>& stop = stop_on_interrupt();
     LoopOptions options;
@@ -138,13 +148,14 @@ struct FalsifyCommand {
     return report(problem, result, watcher.finding(), start_up_s, late, empty);
   }
 
-  // Nothing was found so far, and something that cannot be stopped takes longer.
-  int report_in_time(const Watcher& watcher, double start_up_s) const {
+  // Something that cannot be stopped takes longer: perhaps another lane after a finding.
+  int report_in_time(const Problem& problem, const Watcher& watcher, double start_up_s) const {
     watcher.end_line();
     CampaignResult result;
     result.totals = watcher.latest();
     result.lanes = threads > 0 ? threads : core_count();
-    return report({}, result, {}, start_up_s, result.totals.inputs_checked == 0, false);
+    return report(problem, result, watcher.finding(), start_up_s, result.totals.inputs_checked == 0,
+                  false);
   }
 
   int report(const Problem& problem, const CampaignResult& result,

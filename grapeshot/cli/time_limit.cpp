@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 
+#include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/machine.h"
 
 namespace grapeshot::cli {
@@ -36,7 +38,12 @@ void TimeLimit::wait(const std::function<int()>& answer) {
   while (!claimed_) {
     const double left = age_s_ - process_age_s();
     if (left <= 0.) {  // holding the lock: who claims now waits for the end
-      const int status = answer();
+      int status = kFailed;
+      try {
+        status = answer();
+      } catch (const std::exception& error) {
+        std::cerr << "grapeshot: " << error.what() << "\n";
+      }
       std::cout.flush();
       std::cerr.flush();
       std::fflush(nullptr);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -124,6 +125,20 @@ TEST_CASE("conv_forward: NaN goes where its windows are, through a cut at 0 as w
       conv_forward(plan, pack_forward(plan, at::ones({16, 3, 3, 3})), at::zeros({16}), x, true);
   CHECK(y.isnan().sum().item<int64_t>() == 16);
   CHECK(y.select(2, 0).select(2, 0).isnan().all().item<bool>());
+}
+
+TEST_CASE("conv_backward: a row that overflows leaves the others alone") {
+  const float inf = std::numeric_limits<float>::infinity();
+  const at::Tensor w = at::ones({70, 20});  // 70 inputs fill no vector
+  at::Tensor g = at::ones({9, 20});
+  g.select(0, 3).fill_(inf);
+  g.select(0, 5).fill_(std::nanf(""));
+  const at::Tensor x = product_backward(pack_product_back(w), g, 70);
+  for (int64_t i = 0; i < 9; ++i) {
+    CAPTURE(i);
+    const at::Tensor row = x.select(0, i);
+    CHECK((i == 3 ? row == inf : i == 5 ? row.isnan() : row == 20).all().item<bool>());
+  }
 }
 
 TEST_CASE("conv_forward: no image gives none") {

@@ -369,53 +369,6 @@ TEST_CASE("passes: fire where they are made for, nowhere else, and outputs stay 
   }
 }
 
-TEST_CASE("lower: layers of signs that read signs count bits, and change nothing") {
-  const auto coins = [](const std::vector<int64_t>& shape, uint64_t seed) {
-    return weights(shape, seed).ge(0).to(at::kFloat) * 2. - 1.;
-  };
-  Net net({1, 3, 9, 9});
-  net.constant("w1", coins({16, 3, 2, 2}, 1)).constant("w2", coins({8, 16, 3, 3}, 2));
-  net.constant("w3", coins({8 * 3 * 3, 20}, 3)).constant("w4", coins({20, 5}, 4) * 0.25);
-  net.constant("w5", weights({20, 5}, 5)).constant("c", at::tensor(0.1f));
-  net.constant("shape", at::tensor({1, -1}, at::kLong));
-  const auto step = [&](const std::string& in, const std::string& out) {
-    net.add("Sign", {in}, out + "s").add("Add", {out + "s", "c"}, out + "a");
-    net.add("Sign", {out + "a"}, out);
-  };
-  net.add("Conv", {"x", "w1"}, "c1");  // reads no signs
-  step("c1", "s1");
-  net.add("Conv", {"s1", "w2"}, "c2");
-  net.add("MaxPool", {"c2"}, "p", {integers("kernel_shape", {2, 2}), integers("strides", {2, 2})});
-  step("p", "s2");
-  net.add("Reshape", {"s2", "shape"}, "f").add("MatMul", {"f", "w3"}, "m3");
-  step("m3", "s3");
-  net.add("MatMul", {"s3", "w4"}, "m4").add("MatMul", {"s3", "w5"}, "m5");  // of several sizes
-  net.add("Add", {"m4", "m5"}, "y");
-  const Prepared prepared(net);
-  const Network lowered = onnx::lower(prepared.network, prepared.recording);
-  CHECK(operators_of(lowered) == Names{"PackedConv", "Step", "BitConv", "MaxPool", "Step",
-                                       "Reshape", "BitDense", "Step", "BitDense", "Dense", "Add"});
-  const at::Tensor x = batch(prepared.network, 7);
-  const auto run = [&](const Network& network) {
-    const Program program(network);
-    return program.run(x, {program.slot(network.output)}, Surrogate::kLoose)[0].t;
-  };
-  CHECK(relative_gap(run(lowered), run(prepared.network)) < 1e-6);
-  // The way back is the same as without bits.
-  Network plain = prepared.network;
-  for (const Pass& pass : onnx::passes()) {
-    if (pass.name != "count-bits") pass.run(plain, prepared.recording);
-  }
-  const auto gradient = [&](const Network& network) {
-    const Program program(network);
-    return program
-        .gradient(x, program.slot(network.output), Surrogate::kBounded,
-                  [](const onnx::Value& y) { return weights(y.t.sizes().vec(), 5); })
-        .second;
-  };
-  CHECK(relative_gap(gradient(lowered), gradient(plain)) < 1e-5);
-}
-
 TEST_CASE("passes: leave every operator's network equal, one by one and together") {
   for (const OperatorNet& each : operator_nets()) {
     CAPTURE(each.op);

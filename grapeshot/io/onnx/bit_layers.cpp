@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/core/rng.h"
 #include "grapeshot/io/onnx/bit_loops.h"
 #include "grapeshot/io/onnx/fused.h"
 #include "grapeshot/io/onnx/links.h"
@@ -28,6 +29,16 @@ ConvPlan plan_of(const at::Tensor& weight, const std::vector<int64_t>& strides) 
   return plan;
 }
 
+// Signs to try a layer with, the same in every run.
+at::Tensor some_signs(const std::vector<int64_t>& shape) {
+  Rng rng(uint64_t{1});
+  return at::rand(shape, rng.generator()).lt(0.5).to(at::kFloat) * 2. - 1.;
+}
+
+bool close(const at::Tensor& a, const at::Tensor& b) {
+  return at::allclose(a, b, 1e-4, 1e-4);
+}
+
 // The tensors that hold nothing but 1 and -1.
 std::unordered_set<std::string> signed_tensors(const Network& network) {
   static const std::unordered_set<std::string_view> keeps = {
@@ -35,7 +46,12 @@ std::unordered_set<std::string> signed_tensors(const Network& network) {
   std::unordered_set<std::string> out;
   for (const BoundNode& bound : network.nodes) {
     const Node& node = bound.node;
-    const bool kept = keeps.contains(node.op) && out.contains(node.inputs[0]);
+    const std::string_view automatic = node.s("auto_pad", "NOTSET");
+    // Padding may be all that a window sees, and is no sign.
+    const bool pads =
+        std::ranges::any_of(node.ints("pads", {}), [](int64_t p) { return p != 0; }) ||
+        (automatic != "NOTSET" && automatic != "VALID");
+    const bool kept = keeps.contains(node.op) && out.contains(node.inputs[0]) && !pads;
     if (node.op == "Step" || kept) out.insert(node.outputs[0]);
   }
   return out;
@@ -109,6 +125,13 @@ void count_bits(Network& network, const Recording& recording) {
       const auto bits = pack_bits(weight.permute({0, 2, 3, 1}).flatten(1));
       if (!bits) continue;
       const at::Tensor b = biased ? bias->second : at::zeros({weight.size(0)});
+      // When a model is loaded its batch is compared with what may be torch's; this is not.
+      const ConvPlan own = plan_of(weight, node.ints("strides", {}));
+      const at::Tensor tried = some_signs({1, own.channels, own.rows + 1, own.columns + 1});
+      const at::Tensor expected = at::convolution(
+          tried, weight, b.reshape({-1}), {own.down, own.right}, {0, 0}, {1, 1}, false, {0, 0}, 1);
+      if (!close(bit_convolution(own, *bits, b.reshape({-1}).contiguous(), tried), expected))
+        continue;
       const at::Tensor ordered =
           at::empty_like(weight, {}, at::MemoryFormat::ChannelsLast).copy_(weight);
       const ConvPlan plan = plan_of(weight, node.ints("strides", {}));
@@ -125,6 +148,8 @@ void count_bits(Network& network, const Recording& recording) {
     } else {
       const auto bits = pack_bits(weight.t().contiguous());
       if (!bits) continue;
+      const at::Tensor tried = some_signs({2, weight.size(0)}), b = bias->second.contiguous();
+      if (!close(bit_product(*bits, b, tried), at::addmm(b, tried, weight))) continue;
       const bool packs = suits_product(weight.size(0), weight.size(1));
       node.inputs.resize(3);
       node.inputs.push_back(add("/bits", bits->bits));

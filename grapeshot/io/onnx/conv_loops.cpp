@@ -1,6 +1,7 @@
 #include "grapeshot/io/onnx/conv_loops.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr int64_t kLane = 16;  // floats of a vector; in several registers where those are shorter
 using Lane = float __attribute__((vector_size(4 * kLane)));
+using Keep = int32_t __attribute__((vector_size(4 * kLane)));
 constexpr int64_t kMostVectors = 4;
 
 int64_t vectors_of(int64_t n) {
@@ -34,9 +36,10 @@ struct Forward {
 
 struct Backward {
   const float* packed;
-  int64_t vectors;         // of a window, every row of it filled up
-  int64_t depth, filters;  // floats of a gradient's pixel
-  const int64_t* offsets;  // of every vector from the window's first float
+  int64_t vectors;             // of a window, every row of it filled up
+  int64_t depth, filters;      // floats of a gradient's pixel
+  const int64_t* offsets;      // of every vector from the window's first float
+  const int32_t* const* keep;  // of every vector: -1 for what is the window's, else 0
 };
 
 struct Image {
@@ -201,11 +204,25 @@ at::Tensor conv_backward(const ConvPlan& plan, const at::Tensor& packed, const a
   const at::Tensor from = gradient.contiguous(at::MemoryFormat::ChannelsLast);
   const int64_t per_row = vectors_of(plan.columns * plan.channels);
   std::vector<int64_t> offsets;
-  for (int64_t a = 0; a < plan.rows; ++a) {
-    for (int64_t v = 0; v < per_row; ++v) offsets.push_back(a * in.pitch + v * kLane);
+  std::vector<const int32_t*> keep;
+  std::array<int32_t, kLane> all = {}, last = {};
+  for (int64_t k = 0; k < kLane; ++k) {
+    const bool inside = (per_row - 1) * kLane + k < plan.columns * plan.channels;
+    all[static_cast<size_t>(k)] = -1;
+    last[static_cast<size_t>(k)] = inside ? -1 : 0;
   }
-  const Backward kind{packed.const_data_ptr<float>(), plan.rows * per_row, plan.filters,
-                      plan.filters, offsets.data()};
+  for (int64_t a = 0; a < plan.rows; ++a) {
+    for (int64_t v = 0; v < per_row; ++v) {
+      offsets.push_back(a * in.pitch + v * kLane);
+      keep.push_back(v + 1 < per_row ? all.data() : last.data());
+    }
+  }
+  const Backward kind{packed.const_data_ptr<float>(),
+                      plan.rows * per_row,
+                      plan.filters,
+                      plan.filters,
+                      offsets.data(),
+                      keep.data()};
   const std::vector<int64_t> from_offsets =
       pixel_offsets(out_height, out_width, out_width * plan.filters, plan.filters);
   const std::vector<int64_t> to_offsets =

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 
 import pytest
@@ -23,13 +24,15 @@ needs_program = pytest.mark.skipif(
 
 
 def start(*args, cwd=None):
-    """The program in the background, its output as text in pipes."""
+    """The program in the background, its output as text in pipes; it hears SIGINT also where the tests
+    themselves run in the background."""
     return subprocess.Popen(
         [PROGRAM, *map(str, args)],
         cwd=cwd,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

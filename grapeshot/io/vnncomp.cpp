@@ -102,6 +102,7 @@ std::vector<VerdictRow> parse_results(std::string_view text, const std::string& 
 }
 
 bool same_file_name(std::string_view a, std::string_view b) {
+  if (a == b) return !a.empty();  // ".gz" too
   const auto plain = [](std::string_view path) {
     if (path.ends_with(".gz")) path.remove_suffix(3);
     if (path.starts_with("./")) path.remove_prefix(2);

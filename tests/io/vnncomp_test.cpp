@@ -50,6 +50,7 @@ TEST_CASE("parse_results: VNN-COMP's rows, old and new words") {
 TEST_CASE("same_file_name: ends of paths, with or without .gz") {
   CHECK(same_file_name("./benchmarks/acasxu/onnx/a.onnx", "onnx/a.onnx"));
   CHECK(same_file_name("onnx/a.onnx.gz", "/x/onnx/a.onnx"));
+  CHECK(same_file_name(".gz", ".gz"));
   CHECK(same_file_name("a.onnx", "a.onnx"));
   CHECK(!same_file_name("onnx/ba.onnx", "a.onnx"));
   CHECK(!same_file_name("onnx/a.onnx", "other/a.onnx"));

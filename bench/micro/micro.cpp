@@ -203,11 +203,13 @@ void register_all() {
     benchmark::RegisterBenchmark(named("parse_model").c_str(), parse_model, net);
     benchmark::RegisterBenchmark(named("batchify").c_str(), batchify, net);
     benchmark::RegisterBenchmark(named("confirm").c_str(), confirmation, net);
-    for (const auto& [part, run] : {std::pair{"forward", forward},
-                                    {"gradient", gradient},
-                                    {"trace", trace},
-                                    {"coverage", coverage},
-                                    {"verdict", verdict}}) {
+    using Run = void (*)(benchmark::State&, const char*);
+    for (const auto& [part, run] :
+         std::initializer_list<std::pair<const char*, Run>>{{"forward", forward},
+                                                            {"gradient", gradient},
+                                                            {"trace", trace},
+                                                            {"coverage", coverage},
+                                                            {"verdict", verdict}}) {
       benchmark::RegisterBenchmark(named(part).c_str(), run, net)->Arg(16)->Arg(256);
     }
   }

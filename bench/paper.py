@@ -17,6 +17,7 @@ import statistics
 
 import common
 import paper_tables
+import throughput
 
 MODES = ("iso", "ani")
 SCALES = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -40,22 +41,14 @@ UNEQUAL = {
 MOST_GROUPS = {"acasxu": 4}
 
 
-def groups_of(folder):
-    """[(model, its specifications)] of an instances.csv."""
-    grouped = {}
-    for model, spec, *_ in csv.reader((folder / "instances.csv").read_text().splitlines()):
-        grouped.setdefault(model, []).append(common.relative(folder / spec))
-    return [(common.relative(folder / model), specs) for model, specs in grouped.items()]
-
-
 def at_hand(sets):
     digits = common.ROOT / "examples" / "digits"
     out = {}
     for name, folder in sets.items():
         place = digits if folder is None else common.SHARED / "vnncomp" / folder
         if (place / "instances.csv").exists():
-            out[name] = groups_of(place)[: MOST_GROUPS.get(name)]
-    return out or {"digits": groups_of(digits)}
+            out[name] = throughput.networks(place)[: MOST_GROUPS.get(name)]
+    return out or {"digits": throughput.networks(digits)}
 
 
 def shape_of(model):

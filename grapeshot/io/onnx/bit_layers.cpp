@@ -19,11 +19,7 @@ bool counts(const at::Tensor& x) {
 }
 
 ConvPlan plan_of(const at::Tensor& weight, const std::vector<int64_t>& strides) {
-  ConvPlan plan;
-  plan.channels = weight.size(1);
-  plan.filters = weight.size(0);
-  plan.rows = weight.size(2);
-  plan.columns = weight.size(3);
+  ConvPlan plan = kernel_plan(weight);
   plan.down = strides.size() > 0 ? strides[0] : 1;
   plan.right = strides.size() > 1 ? strides[1] : 1;
   return plan;
@@ -134,12 +130,11 @@ void count_bits(Network& network, const Recording& recording) {
         continue;
       const at::Tensor ordered =
           at::empty_like(weight, {}, at::MemoryFormat::ChannelsLast).copy_(weight);
-      const ConvPlan plan = plan_of(weight, node.ints("strides", {}));
-      const bool packs = suits_loops(plan);
+      const bool packs = suits_loops(own);
       node.inputs = {node.inputs[0],
                      add("/channels-last", ordered),
                      add("/bias-of-filters", b.reshape({-1}).contiguous()),
-                     packs ? add("/packed-back", pack_backward(plan, weight)) : std::string(),
+                     packs ? add("/packed-back", pack_backward(own, weight)) : std::string(),
                      add("/bits", bits->bits),
                      add("/sizes", bits->scale)};
       node.op = "BitConv";

@@ -120,6 +120,13 @@ at::Tensor channels_last(int64_t n, int64_t c, int64_t h, int64_t w,
 
 }  // namespace
 
+ConvPlan kernel_plan(const at::Tensor& weight) {
+  return {.channels = weight.size(1),
+          .filters = weight.size(0),
+          .rows = weight.size(2),
+          .columns = weight.size(3)};
+}
+
 int best_conv_level() {
 #ifdef GRAPESHOT_LEVELS
   static const bool wide = __builtin_cpu_supports("avx512f") &&

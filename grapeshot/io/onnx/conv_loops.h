@@ -29,6 +29,9 @@ struct ConvPlan {
   }
 };
 
+/// The plan of a kernel [O, C, A, B] that moves by one and is not padded.
+[[nodiscard]] ConvPlan kernel_plan(const at::Tensor& weight);
+
 /// What the loops are compiled for and this processor runs: 0 any, 1 AVX2, 2 AVX-512 as well.
 [[nodiscard]] int best_conv_level();
 

@@ -14,16 +14,14 @@ namespace {
 constexpr size_t kWeight = 1, kBias = 2, kOther = 3, kForward = 4, kBackward = 5;
 
 ConvPlan plan_of(const at::Tensor& weight, const Window& w) {
-  return {.channels = weight.size(1),
-          .filters = weight.size(0),
-          .rows = weight.size(2),
-          .columns = weight.size(3),
-          .down = w.strides[0],
-          .right = w.strides[1],
-          .top = w.before[0],
-          .left = w.before[1],
-          .bottom = w.after[0],
-          .last = w.after[1]};
+  ConvPlan plan = kernel_plan(weight);
+  plan.down = w.strides[0];
+  plan.right = w.strides[1];
+  plan.top = w.before[0];
+  plan.left = w.before[1];
+  plan.bottom = w.after[0];
+  plan.last = w.after[1];
+  return plan;
 }
 
 Window window_of(const Call& call, const at::Tensor& x) {
@@ -98,11 +96,7 @@ void pack_convolutions(Network& network, const Recording&) {
     const std::vector<int64_t> pads = node.ints("pads", {});
     const int64_t most = std::min(weight.size(2), weight.size(3));
     if (std::ranges::any_of(pads, [&](int64_t p) { return p < 0 || p >= most; })) continue;
-    ConvPlan plan;
-    plan.channels = weight.size(1);
-    plan.filters = weight.size(0);
-    plan.rows = weight.size(2);
-    plan.columns = weight.size(3);
+    const ConvPlan plan = kernel_plan(weight);
     if (!suits_loops(plan)) continue;
     const at::Tensor b = biased ? bias->second : at::zeros({plan.filters}, weight.options());
     const std::string base = node.outputs[0];

@@ -118,50 +118,45 @@ GRAPESHOT_INLINE void pool_by(const float* x, Plane in, float* y, Plane out, Ste
   }
 }
 
-// Adds g [out.height, out.width, C] to where y [the same] was taken from in x.
+// Adds g to where y, both of a window's channels from `first` on, was taken from in x.
+template <class Lane>
+GRAPESHOT_INLINE void unpool_window(const float* x, Plane in, const float* y, const float* g,
+                                    float* to, Steps s, int64_t row, int64_t column,
+                                    int64_t first) {
+  Lane most, rest;  // of g, what has found no place yet
+  load(most, y + first);
+  load(rest, g + first);
+  for (int64_t a = 0; a < s.rows; ++a) {
+    const int64_t r = row + a * s.spread_down;
+    if (r < 0 || r >= in.height) continue;
+    for (int64_t b = 0; b < s.columns; ++b) {
+      const int64_t c = column + b * s.spread_right;
+      if (c < 0 || c >= in.width) continue;
+      const int64_t at = (r * in.width + c) * in.channels + first;
+      Lane v, sum;
+      load(v, x + at);
+      load(sum, to + at);
+      const Lane here = v == most ? rest : Lane{};
+      rest = v == most ? Lane{} : rest;
+      store(to + at, sum + here);
+    }
+  }
+}
+
+// All windows: y and g [out.height, out.width, C].
 template <class Lane>
 GRAPESHOT_INLINE void unpool_by(const float* x, Plane in, const float* y, const float* g, float* to,
                                 Plane out, Steps s, int64_t top, int64_t left) {
-  const int64_t channels = out.channels, whole = channels - channels % kLaneOf<Lane>;
+  const int64_t channels = out.channels;
   for (int64_t i = 0; i < out.height; ++i) {
     const int64_t row = i * s.down - top;
     for (int64_t j = 0; j < out.width; ++j, y += channels, g += channels) {
       const int64_t column = j * s.right - left;
-      for (int64_t first = 0; first < whole; first += kLaneOf<Lane>) {
-        Lane most, rest;  // of g, what has found no place yet
-        load(most, y + first);
-        load(rest, g + first);
-        for (int64_t a = 0; a < s.rows; ++a) {
-          const int64_t r = row + a * s.spread_down;
-          if (r < 0 || r >= in.height) continue;
-          for (int64_t b = 0; b < s.columns; ++b) {
-            const int64_t c = column + b * s.spread_right;
-            if (c < 0 || c >= in.width) continue;
-            const int64_t at = (r * in.width + c) * channels + first;
-            Lane v, sum;
-            load(v, x + at);
-            load(sum, to + at);
-            const Lane here = v == most ? rest : Lane{};
-            rest = v == most ? Lane{} : rest;
-            store(to + at, sum + here);
-          }
-        }
+      int64_t k = 0;
+      for (; k + kLaneOf<Lane> <= channels; k += kLaneOf<Lane>) {
+        unpool_window<Lane>(x, in, y, g, to, s, row, column, k);
       }
-      for (int64_t k = whole; k < channels; ++k) {
-        float rest = g[k];
-        for (int64_t a = 0; a < s.rows; ++a) {
-          const int64_t r = row + a * s.spread_down;
-          if (r < 0 || r >= in.height) continue;
-          for (int64_t b = 0; b < s.columns; ++b) {
-            const int64_t c = column + b * s.spread_right;
-            if (c < 0 || c >= in.width) continue;
-            const int64_t at = (r * in.width + c) * channels + k;
-            if (x[at] != y[k]) continue;
-            to[at] += rest;
-            rest = 0.f;
-          }
-        }
-      }
+      for (; k < channels; ++k) unpool_window<float>(x, in, y, g, to, s, row, column, k);
     }
   }
 }

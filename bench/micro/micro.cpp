@@ -142,14 +142,15 @@ void mutation(benchmark::State& state, const char* name) {
   const int64_t rows = state.range(0);
   const at::Tensor x = c.inputs(rows), zero = at::zeros_like(x);
   const RowSpec spec = c.spec(rows);
-  const at::Tensor reach = spec.hi - spec.lo, eta = 0.1 * reach, stage = at::ones({rows});
+  const at::Tensor eta = 0.1 * (spec.hi - spec.lo), stage = at::ones({rows});
   const Objective objective = [&](const at::Tensor&) {
     return zero;
   };  // the passes are not its own
   Rng rng(uint64_t{1});
   const Mutation& m = find_mutation(name);
   for (auto _ : state) {
-    MutationContext context{spec.lo, spec.hi, eta, reach, stage, 10, &objective, rng, Deadline()};
+    MutationContext context{spec.lo, spec.hi, eta,        0.1, stage,
+                            false,   10,      &objective, rng, Deadline()};
     benchmark::DoNotOptimize(m.apply(x, context));
   }
   count(state, rows);

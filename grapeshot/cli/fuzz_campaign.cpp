@@ -42,6 +42,10 @@ class Reporter final : public CampaignObserver {
     (void)folder_.write_finding(problem_, finding, seed_);
   }
 
+  void on_note(const std::string& text) override {
+    std::cerr << (live_ ? "\r\x1b[K" : "") << "grapeshot: note: " << text << "\n";
+  }
+
   void on_progress(const Progress& p) override {
     // stats.jsonl once a second, a log line less and less often, a live line every time.
     if (p.seconds >= next_stats_) {
@@ -115,6 +119,8 @@ ordered_json summarize(const Problem& problem, const CampaignResult& result,
   // FLOPs done over what the lanes' cores do in a large matrix product.
   out["mfu"] = static_cast<double>(p.cost) / seconds /
                (measured_peak_macs(0.05) * static_cast<double>(result.lanes));
+  // Of the lanes' time, what is not spent in batched passes of the networks.
+  out["outside_network"] = p.lane_s > 0. ? 1. - p.network_s / p.lane_s : 0.;
   out["peak_rss_mib"] = peak_rss_mib();
   out["seed"] = options.seed;
   out["interrupted"] = result.interrupted;

@@ -30,6 +30,8 @@ struct Group {
   std::unique_ptr<SharedViolations> violations = std::make_unique<SharedViolations>();
   Head head = Head::kOutputs;
   std::vector<int64_t> retired;  ///< in this order, for workers to catch up with
+  int64_t pass_rows = 0;
+  bool bfloat16 = false;
   int64_t unbroken = 0, cost = 0, shards = 0;
 };
 

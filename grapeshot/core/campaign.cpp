@@ -18,6 +18,8 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/core/board.h"
 #include "grapeshot/core/denormals.h"
+#include "grapeshot/core/memory.h"
+#include "grapeshot/core/precision.h"
 
 namespace grapeshot {
 namespace {
@@ -25,8 +27,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr auto kTick = std::chrono::milliseconds(250);
 
-// How long: time, or where runs have to repeat themselves a share of the budget.
-constexpr double kPatience_s = 0.5;
+constexpr double kPatience_s =
+    0.5;  // or where runs have to repeat themselves a share of the budget
 constexpr int64_t kPatienceShare = 50;
 
 // Writing checkpoints takes no more than this share of the time.
@@ -45,9 +47,10 @@ class Campaign {
         outer_(&stop),
         board_{.groups = {}, .ledger = Ledger(count_instances(models), options.per_instance)} {
     int64_t next = 0;
-    // A shard per model, and one more for each lane that joins another.
-    corpus_bytes_ = (options.memory_mib << 20) /
-                    (static_cast<int64_t>(models.size()) + std::max<int64_t>(1, options.threads));
+    std::vector<const Model*> networks;
+    for (const CampaignModel& each : models) networks.push_back(each.model);
+    const int64_t cores = options.threads > 0 ? options.threads : core_count();
+    room_ = share_memory(networks, options.memory_mib << 20, cores);
     board_.groups.reserve(models.size());  // shards point into it
     for (const CampaignModel& each : models) {
       Group& group = board_.groups.emplace_back();
@@ -69,7 +72,7 @@ class Campaign {
   }
 
   CampaignResult run() {
-    const int64_t lanes = options_.threads > 0 ? options_.threads : core_count();
+    const int64_t lanes = room_.lanes;
     at::set_num_threads(1);
     std::vector<std::thread> threads;
     try {
@@ -85,7 +88,7 @@ class Campaign {
       lanes_ = started;
       while (lanes_done_ < started) {
         wake_.wait_for(lock, kTick);
-        report(lock);
+        report();
       }
     }
     for (std::thread& thread : threads) thread.join();
@@ -120,7 +123,10 @@ class Campaign {
       differences = differences && compares_outputs_only(p);
     }
     group.specs.emplace(properties);
-    group.originals = region_originals(group);
+    group.originals = region_originals(group).to(at::Device(options_.device));
+    group.specs->move_to(group.originals.device());
+    group.pass_rows = rows_within(*group.model, room_.pass_bytes);
+    group.bfloat16 = proposes_in_bfloat16(*group.model, options_, group.pass_rows);
     group.coverage = std::make_unique<SharedCoverage>(*group.model, options_);
     group.head = differences && group.model->has_logits() ? Head::kLogits : Head::kOutputs;
     group.unbroken = static_cast<int64_t>(group.instances.size());
@@ -157,7 +163,8 @@ class Campaign {
     unit.caught_up = group.retired.size();
     unit.worker = parts_.make(
         WorkerSetup{group.model, &*group.specs, group.head, group.originals, &*group.coverage,
-                    unit.seed, std::move(instances), &*group.violations, corpus_bytes_},
+                    unit.seed, std::move(instances), &*group.violations, room_.corpus_bytes,
+                    group.pass_rows, group.bfloat16},
         options_);
     return unit;
   }
@@ -197,17 +204,14 @@ class Campaign {
   bool finished() const {
     const bool budget =
         options_.candidates > 0 && board_.ledger.totals().candidates >= options_.candidates;
-    return budget || retired_all() || failure_ || deadline_.expired();
-  }
-
-  bool retired_all() const {
-    return std::ranges::all_of(board_.groups, [](const Group& g) { return g.unbroken == 0; });
+    return budget || failure_ || deadline_.expired() ||
+           std::ranges::all_of(board_.groups, [](const Group& g) { return g.unbroken == 0; });
   }
 
   void run_lane() {
     const FlushDenormals flush(true);
     const at::NoGradGuard no_grad;
-    at::set_num_threads(1);  // oneDNN asks the calling thread's setting
+    at::set_num_threads(static_cast<int>(room_.threads));  // oneDNN asks the calling thread's
     try {
       std::unique_lock lock(mutex_);
       if (options_.seconds_per_instance > 0.) {
@@ -296,7 +300,8 @@ class Campaign {
     catch_up(unit);
     unit.busy = true;
     lock.unlock();
-    const Iteration iteration = unit.worker->iterate(deadline);
+    const auto began = Clock::now();
+    Iteration iteration = unit.worker->iterate(deadline);
     std::vector<std::pair<Hit, Finding>> confirmed;
     int64_t borderline = 0;
     for (const Hit& hit : iteration.hits) {
@@ -309,8 +314,13 @@ class Campaign {
       unit.worker->judged(hit, finding.has_value());
       if (finding) confirmed.emplace_back(hit, std::move(*finding));
     }
+    iteration.seconds = seconds_since(began);
     lock.lock();
     unit.busy = false;
+    if (iteration.fewer_rows > 0) {
+      observer_.on_note(str(group.model->name(), ": out of memory; going on with ",
+                            iteration.fewer_rows, " rows at once"));
+    }
     cut_short_ = cut_short_ || (iteration.cut_short && deadline_.expired());
     board_.ledger.count(iteration, borderline, group.first);
     group.cost += std::max<int64_t>(1, iteration.cost);
@@ -403,7 +413,7 @@ class Campaign {
     finding.region =
         hit.region - group.specs->first_region().select(0, hit.instance).item<int64_t>();
     finding.x = x;
-    finding.original = group.originals.select(0, hit.region).clone();
+    finding.original = group.originals.select(0, hit.region).cpu().clone();
     finding.mutation = hit.mutation;
     finding.shard_seed = seed;
     finding.iteration = hit.iteration;
@@ -446,7 +456,7 @@ class Campaign {
     return p;
   }
 
-  void report(std::unique_lock<std::mutex>&) {
+  void report() {
     try {
       observer_.on_progress(snapshot());
     } catch (...) {
@@ -463,7 +473,7 @@ class Campaign {
   Deadline deadline_;
   const std::atomic<bool>* outer_;
   const Clock::time_point start_ = Clock::now();
-  int64_t corpus_bytes_ = 0;  // of one shard
+  Room room_;
 
   std::mutex mutex_;  // guards everything below; shards run outside of it
   std::condition_variable wake_;

@@ -54,6 +54,8 @@ class CampaignObserver {
   virtual ~CampaignObserver() = default;
   virtual void on_finding(const Finding& finding) = 0;
   virtual void on_progress(const Progress& progress) = 0;
+  /// Something that the user should know.
+  virtual void on_note(const std::string& /*text*/) {}
 };
 
 struct CampaignResult {

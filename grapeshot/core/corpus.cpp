@@ -1,22 +1,67 @@
 #include "grapeshot/core/corpus.h"
 
 #include <algorithm>
+#include <map>
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/clones.h"
 #include "grapeshot/base/error.h"
 
 namespace grapeshot {
 
-at::Tensor hash_rows(const at::Tensor& x) {
-  // Multilinear hashing of the rows' 32-bit words modulo 2^64 with odd weights from a fixed stream.
-  Rng rng(uint64_t{0x6861736865730001});
-  const at::Tensor weights =
-      at::randint(int64_t{1} << 62, {x.size(1), 2}, rng.generator(), at::kLong).mul_(2).add_(1);
-  const at::Tensor words = x.contiguous().view(at::kInt).to(at::kLong);
-  return at::stack({(words * weights.select(1, 0)).sum(1), (words * weights.select(1, 1)).sum(1)},
-                   1);
+namespace {
+
+// Multilinear hashing of the rows' 32-bit words modulo 2^64 with odd weights from a fixed stream:
+// [2, width].
+const at::Tensor& hash_weights(int64_t width) {
+  thread_local std::map<int64_t, at::Tensor> known;
+  at::Tensor& weights = known[width];
+  if (!weights.defined()) {
+    Rng rng(uint64_t{0x6861736865730001});
+    const at::Tensor drawn =
+        at::randint(int64_t{1} << 62, {width, 2}, rng.generator(), at::kLong).mul_(2).add_(1);
+    weights = drawn.t().contiguous();
+  }
+  return weights;
 }
+
+GRAPESHOT_CLONES void hash_row(const int32_t* words, const uint64_t* weights, int64_t width,
+                               uint64_t* out) {
+  uint64_t first = 0, second = 0;
+  for (int64_t i = 0; i < width; ++i) {
+    const auto word = static_cast<uint64_t>(int64_t{words[i]});
+    first += word * weights[i];
+    second += word * weights[width + i];
+  }
+  out[0] = first;
+  out[1] = second;
+}
+
+}  // namespace
+
+at::Tensor hash_rows(const at::Tensor& x) {
+  const int64_t width = x.size(1);
+  const at::Tensor words = x.contiguous().view(at::kInt);
+  const at::Tensor& weights = hash_weights(width);
+  if (!x.device().is_cpu()) {
+    const at::Tensor wide = words.to(at::kLong), there = weights.to(x.device());
+    return at::stack({(wide * there[0]).sum(1), (wide * there[1]).sum(1)}, 1);
+  }
+  at::Tensor out = at::empty({x.size(0), 2}, at::kLong);
+  const auto* word = words.const_data_ptr<int32_t>();
+  const auto* weight = reinterpret_cast<const uint64_t*>(weights.const_data_ptr<int64_t>());
+  auto* to = reinterpret_cast<uint64_t*>(out.mutable_data_ptr<int64_t>());
+  for (int64_t i = 0; i < x.size(0); ++i) hash_row(word + i * width, weight, width, to + 2 * i);
+  return out;
+}
+
+namespace {
+
+// Columns of what is known about an entry, side by side so that they are found with one look.
+constexpr int64_t kRegion = 0, kDepth = 1, kId = 2, kParent = 3;
+
+}  // namespace
 
 at::Tensor HashSet::insert(const at::Tensor& hashes) {
   const at::Tensor host = hashes.cpu().contiguous();
@@ -48,54 +93,52 @@ void HashSet::load(const State& state, const std::string& at) {
 
 Corpus::Corpus(const at::Tensor& originals, int64_t capacity)
     : originals_count_(originals.size(0)),
-      capacity_(std::max(capacity, originals.size(0) + 1)),
+      capacity_(std::max(originals.size(0) + 1, std::min(capacity, EnergyTree::kCapacity))),
       originals_(originals.clone()),
       x_(at::empty({capacity_, originals.size(1)}, originals.options())),
-      region_(at::zeros({capacity_}, at::kLong)),
-      energy_(at::zeros({capacity_})),
-      depth_(at::zeros({capacity_}, at::kLong)),
-      id_(at::zeros({capacity_}, at::kLong)),
-      parent_(at::full({capacity_}, -1, at::kLong)) {
+      about_(at::empty({capacity_, 4}, originals.options().dtype(at::kLong))),
+      energy_(capacity_, originals.options()) {
   const int64_t n = originals_count_;
   x_.slice(0, 0, n).copy_(originals);
-  region_.slice(0, 0, n).copy_(at::arange(n));
-  id_.slice(0, 0, n).copy_(at::arange(n));
-  energy_.slice(0, 0, n).fill_(1.);
+  about_.slice(0, 0, n).zero_();
+  about_.select(1, kRegion).slice(0, 0, n).copy_(at::arange(n));
+  about_.select(1, kId).slice(0, 0, n).copy_(at::arange(n));
+  about_.select(1, kParent).slice(0, 0, n).fill_(-1);
+  energy_.energies().slice(0, 0, n).fill_(1.);
+  energy_.sum_up();
   // Two regions may share an original; both stay.
   (void)seen_.insert(hash_rows(originals));
   size_ = next_ = next_id_ = n;
 }
 
 at::Tensor Corpus::draw(int64_t count, Rng& rng) const {
-  const at::Tensor energy = energy_.slice(0, 0, size_);
-  // A uniform draw when no entry has energy.
-  const at::Tensor usable = energy.sum().item<float>() > 0.f ? energy : at::ones_like(energy);
-  return at::multinomial(usable, count, true, rng.generator());
+  return energy_.draw(count, size_, rng);
 }
 
 Seeds Corpus::gather(const at::Tensor& index) const {
-  return {x_.index_select(0, index), region_.index_select(0, index), depth_.index_select(0, index),
-          id_.index_select(0, index)};
+  const at::Tensor about = about_.index_select(0, index).t().contiguous();
+  return {x_.index_select(0, index), about.select(0, kRegion), about.select(0, kDepth),
+          about.select(0, kId)};
 }
 
 int64_t Corpus::insert(const Seeds& parents, const at::Tensor& x, const at::Tensor& energy) {
   if (x.size(0) == 0) return 0;
-  at::Tensor fresh = seen_.insert(hash_rows(x)).nonzero().squeeze(1);
+  at::Tensor fresh = seen_.insert(hash_rows(x)).nonzero().squeeze(1).to(x.device());
   // Of more rows than the ring has room for, the last ones stay.
   fresh = fresh.slice(0, std::max<int64_t>(0, fresh.size(0) - (capacity_ - originals_count_)));
   const int64_t n = fresh.size(0);
   if (n == 0) return 0;
   // The slots: on to the end of the ring, then again from behind the originals.
   const int64_t ring = capacity_ - originals_count_;
-  const at::Tensor offset = at::arange(next_ - originals_count_, next_ - originals_count_ + n);
+  const int64_t begin = next_ - originals_count_;
+  const at::Tensor offset = at::arange(begin, begin + n, about_.options());
   const at::Tensor slot = at::remainder(offset, ring) + originals_count_;
   const auto pick = [&](const at::Tensor& t) { return t.index_select(0, fresh); };
   x_.index_copy_(0, slot, pick(x));
-  region_.index_copy_(0, slot, pick(parents.region));
-  energy_.index_copy_(0, slot, pick(energy));
-  depth_.index_copy_(0, slot, pick(parents.depth) + 1);
-  parent_.index_copy_(0, slot, pick(parents.id));
-  id_.index_copy_(0, slot, at::arange(next_id_, next_id_ + n));
+  energy_.set(slot, pick(energy));
+  const at::Tensor id = at::arange(next_id_, next_id_ + n, about_.options());
+  about_.index_copy_(
+      0, slot, at::stack({pick(parents.region), pick(parents.depth) + 1, id, pick(parents.id)}, 1));
   next_id_ += n;
   next_ = originals_count_ + (next_ - originals_count_ + n) % ring;
   size_ = std::min(capacity_, size_ + n);
@@ -103,7 +146,7 @@ int64_t Corpus::insert(const Seeds& parents, const at::Tensor& x, const at::Tens
 }
 
 void Corpus::halve(const at::Tensor& index) {
-  energy_.index_copy_(0, index, energy_.index_select(0, index) * 0.5);
+  energy_.set(index, energy_.get(index) * 0.5);
 }
 
 void Corpus::save(State& state, const std::string& at) const {
@@ -111,12 +154,7 @@ void Corpus::save(State& state, const std::string& at) const {
   const auto put = [&](const char* name, const at::Tensor& t) {
     state.put(at + name, t.slice(0, 0, size_));
   };
-  put("x", x_);
-  put("region", region_);
-  put("energy", energy_);
-  put("depth", depth_);
-  put("id", id_);
-  put("parent", parent_);
+  for (const auto& [name, t] : columns()) put(name, t);
   seen_.save(state, at + "seen/");
 }
 
@@ -131,17 +169,19 @@ void Corpus::load(const State& state, const std::string& at) {
   const auto fill = [&](const char* name, const at::Tensor& t) {
     state.fill(at + name, t.slice(0, 0, size_));
   };
-  fill("x", x_);
-  fill("region", region_);
-  fill("energy", energy_);
-  fill("depth", depth_);
-  fill("id", id_);
-  fill("parent", parent_);
+  for (const auto& [name, t] : columns()) fill(name, t);
+  energy_.sum_up();
   seen_.load(state, at + "seen/");
 }
 
+std::vector<std::pair<const char*, at::Tensor>> Corpus::columns() const {
+  return {{"x", x_}, {"about", about_}, {"energy", energy_.energies()}};
+}
+
 void Corpus::retire(const at::Tensor& gone) {
-  energy_.masked_fill_(gone.index_select(0, region_), 0.);
+  const at::Tensor region = about_.select(1, kRegion).slice(0, 0, size_);
+  energy_.energies().slice(0, 0, size_).masked_fill_(gone.index_select(0, region), 0.);
+  energy_.sum_up();
 }
 
 }  // namespace grapeshot

@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <tsl/robin_set.h>
 
+#include "grapeshot/core/energy_tree.h"
 #include "grapeshot/core/rng.h"
 #include "grapeshot/core/state.h"
 
@@ -26,6 +28,8 @@ class HashSet {
 
   /// For every row of `hashes` [N, 2] whether it is new, bool [N]; all are in the set afterwards.
   at::Tensor insert(const at::Tensor& hashes);
+  /// The same for one.
+  bool insert(int64_t first, int64_t second) { return seen_.emplace(first, second).second; }
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(seen_.size()); }
 
   void save(State& state, const std::string& at) const;
@@ -34,10 +38,11 @@ class HashSet {
  private:
   struct Mix {
     size_t operator()(const std::pair<int64_t, int64_t>& h) const {
-      return static_cast<size_t>(h.first ^ (h.second << 1));
+      // The low bits of a multilinear hash depend on the words' low bits alone.
+      return static_cast<size_t>((static_cast<uint64_t>(h.first) * 0x9E3779B97F4A7C15ULL) >> 24);
     }
   };
-  std::unordered_set<std::pair<int64_t, int64_t>, Mix> seen_;
+  tsl::robin_set<std::pair<int64_t, int64_t>, Mix> seen_;
 };
 
 /// Entries by index, all [n].
@@ -50,7 +55,8 @@ struct Seeds {
 
 class Corpus {
  public:
-  /// Originals [R, D], one per region, with energy 1; room for at least `capacity` entries.
+  /// Originals [R, D], one per region, with energy 1; room for at least `capacity` entries, of
+  /// EnergyTree::kCapacity at most. All of it is on the originals' device.
   Corpus(const at::Tensor& originals, int64_t capacity);
 
   [[nodiscard]] int64_t size() const { return size_; }
@@ -78,8 +84,12 @@ class Corpus {
   void load(const State& state, const std::string& at);
 
  private:
+  [[nodiscard]] std::vector<std::pair<const char*, at::Tensor>> columns() const;
+
   int64_t originals_count_, capacity_, size_ = 0, next_ = 0, next_id_ = 0;
-  at::Tensor originals_, x_, region_, energy_, depth_, id_, parent_;
+  at::Tensor originals_, x_;
+  at::Tensor about_;  ///< [capacity, 4] int64: region, depth, id and parent
+  EnergyTree energy_;
   HashSet seen_;
 };
 

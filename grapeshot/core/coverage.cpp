@@ -15,24 +15,30 @@ class NeuronCoverage final : public Criterion {
  public:
   NeuronCoverage(std::span<const int64_t> neurons, const CoverageOptions& options)
       : options_(options),
+        neurons_(neurons.begin(), neurons.end()),
         total_(std::accumulate(neurons.begin(), neurons.end(), int64_t{0})),
-        fired_(at::zeros({total_}, at::kBool)) {}
+        fired_(at::zeros({total_}, at::kBool)),
+        open_(neurons.size()) {
+    list_open();
+  }
 
   at::Tensor update(std::span<const at::Tensor> activations) override {
-    std::vector<at::Tensor> parts;
-    for (const at::Tensor& a : activations) parts.push_back(at::gt(a, options_.tau));
-    if (parts.empty()) return at::zeros({0});
-    const at::Tensor fires = at::cat(parts, 1);  // [N, total]
-    if (fires.size(0) == 0) return at::zeros({0});
+    const auto any = std::ranges::find_if(activations, [](const auto& a) { return a.defined(); });
+    if (any == activations.end()) return at::zeros({0});
+    at::Tensor gain = at::zeros({any->size(0)});
+    if (any->size(0) == 0) return gain;
     if (options_.strategy == CoverageStrategy::kGlobal) {
-      const at::Tensor gain = fires.logical_and(fired_.logical_not()).sum(1);
-      fired_.logical_or_(fires.any(0));
-      count_ = fired_.sum().item<int64_t>();
-      return gain.to(at::kFloat);
+      for (size_t t = 0; t < activations.size(); ++t) {
+        if (activations[t].defined() && !open_[t].empty()) count_new(activations[t], t, gain);
+      }
+      return gain;
     }
-    const at::Tensor own = fires.sum(1);
-    const at::Tensor gain = (own - count_).clamp_min(0).to(at::kFloat);
-    count_ = std::max(count_, own.max().item<int64_t>());
+    for (const at::Tensor& a : activations) {
+      if (a.defined()) gain.add_(at::gt(a, options_.tau).sum(1).to(gain.device()));
+    }
+    const auto best = gain.max().item<float>();
+    gain.sub_(static_cast<double>(count_)).clamp_min_(0);
+    count_ = std::max(count_, static_cast<int64_t>(best));
     return gain;
   }
 
@@ -42,6 +48,10 @@ class NeuronCoverage final : public Criterion {
 
   [[nodiscard]] bool complete() const override { return count_ == total_; }
 
+  [[nodiscard]] bool wants(size_t tap) const override {
+    return options_.strategy == CoverageStrategy::kBestInput ? !complete() : !open_[tap].empty();
+  }
+
   void save(State& state, const std::string& at) const override {
     state.put(at + "count", count_);
     state.put(at + "fired", fired_);
@@ -50,13 +60,62 @@ class NeuronCoverage final : public Criterion {
   void load(const State& state, const std::string& at) override {
     count_ = state.integer(at + "count");
     state.fill(at + "fired", fired_);
+    list_open();
   }
 
  private:
+  void list_open() {
+    const auto* fired = fired_.const_data_ptr<bool>();
+    for (size_t t = 0; t < neurons_.size(); ++t) {
+      open_[t].clear();
+      for (int64_t k = 0; k < neurons_[t]; ++k) {
+        if (!fired[k]) open_[t].push_back(k);
+      }
+      fired += neurons_[t];
+    }
+  }
+
+  // Looks only at neurons that no earlier input has fired; adds to every row's gain.
+  void count_new(const at::Tensor& activations, size_t t, at::Tensor& gain) {
+    std::vector<int64_t>& open = open_[t];
+    at::Tensor seen = activations;
+    if (!seen.device().is_cpu()) {  // what is brought here are the open neurons alone
+      seen = seen.index_select(1, at::tensor(open, at::kLong).to(seen.device())).cpu();
+    }
+    seen = seen.to(at::kFloat).contiguous();
+    const bool all = seen.size(1) == neurons_[t];
+    const auto* a = seen.const_data_ptr<float>();
+    auto* g = gain.mutable_data_ptr<float>();
+    const auto tau = static_cast<float>(options_.tau);
+    std::vector<bool> fires(open.size(), false);
+    for (int64_t r = 0; r < seen.size(0); ++r, a += seen.size(1)) {
+      for (size_t k = 0; k < open.size(); ++k) {
+        if (!(a[all ? open[k] : static_cast<int64_t>(k)] > tau)) continue;
+        g[r] += 1.f;
+        fires[k] = true;
+      }
+    }
+    auto* fired = fired_.mutable_data_ptr<bool>() +
+                  std::accumulate(neurons_.begin(),
+                                  neurons_.begin() + static_cast<std::ptrdiff_t>(t), int64_t{0});
+    std::vector<int64_t> left;
+    for (size_t k = 0; k < open.size(); ++k) {
+      if (fires[k]) {
+        fired[open[k]] = true;
+        ++count_;
+      } else {
+        left.push_back(open[k]);
+      }
+    }
+    open = std::move(left);
+  }
+
   CoverageOptions options_;
+  std::vector<int64_t> neurons_;  // of every tap
   int64_t total_;
-  int64_t count_ = 0;  // fired by any input, or by the best single one
-  at::Tensor fired_;   // [total] bool
+  int64_t count_ = 0;                       // fired by any input, or by the best single one
+  at::Tensor fired_;                        // [total] bool
+  std::vector<std::vector<int64_t>> open_;  // by tap: what is not fired yet
 };
 
 std::unique_ptr<Criterion> neuron_coverage(std::span<const int64_t> neurons,

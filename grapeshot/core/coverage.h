@@ -35,14 +35,15 @@ struct CoverageOptions {
 class Criterion {
  public:
   virtual ~Criterion() = default;
-  /// Takes in one batch: activations [N, neurons] per tap, |a| already. Returns the gain [N],
-  /// float32,
-  /// >= 0; > 0 means interesting.
+  /// Takes in one batch: activations [N, neurons] per tap, |a| already, undefined for taps that are
+  /// not wanted, not all of them. Returns the gain [N], float32, >= 0; > 0 means interesting.
   virtual at::Tensor update(std::span<const at::Tensor> activations) = 0;
   /// In [0, 1].
   [[nodiscard]] virtual double value() const = 0;
   /// Whether no input can gain any more, so that activations need not be computed.
   [[nodiscard]] virtual bool complete() const = 0;
+  /// Whether the activations of that tap can change anything.
+  [[nodiscard]] virtual bool wants(size_t /*tap*/) const { return !complete(); }
   virtual void save(State& state, const std::string& at) const = 0;
   virtual void load(const State& state, const std::string& at) = 0;
 };

@@ -39,6 +39,8 @@ void Ledger::count(const Iteration& iteration, int64_t borderline, int64_t first
   totals_.violations += iteration.violations;
   totals_.distinct_violations += iteration.distinct_violations;
   totals_.cost += iteration.cost;
+  totals_.network_s += iteration.network_s;
+  totals_.lane_s += iteration.seconds;
   for (size_t i = 0; i < iteration.per_instance.size(); ++i) {
     of(first + static_cast<int64_t>(i)).candidates += iteration.per_instance[i];
   }
@@ -85,6 +87,8 @@ void Ledger::save(State& state, const std::string& at) const {
   state.put(at + "totals", {p.broken, p.candidates, p.inputs_checked, p.violations,
                             p.distinct_violations, p.findings, p.borderline, p.cost});
   state.put(at + "ttfv_s", p.ttfv_s);
+  state.put(at + "lane_s", p.lane_s);
+  state.put(at + "network_s", p.network_s);
   reported_.save(state, at + "reported/");
   std::vector<int64_t> findings, candidates, exhausted;
   std::vector<double> margins, seconds;
@@ -121,6 +125,8 @@ void Ledger::load(const State& state, const std::string& at) {
     *each = totals[next++];
   }
   p.ttfv_s = state.real(at + "ttfv_s");
+  p.lane_s = state.real(at + "lane_s");
+  p.network_s = state.real(at + "network_s");
   reported_.load(state, at + "reported/");
   const at::Tensor margins = at::empty({static_cast<int64_t>(n)}, at::kDouble);
   const at::Tensor seconds = at::empty_like(margins);

@@ -37,8 +37,10 @@ struct Progress {
   int64_t borderline = 0;   ///< proposals that rounding may undo, not reported
   double best_margin = 0.;  ///< smallest of the unbroken instances
   int64_t corpus_size = 0;
-  double ttfv_s = -1.;  ///< first confirmed violation; -1: none yet
-  int64_t cost = 0;     ///< multiply-adds done
+  double ttfv_s = -1.;    ///< first confirmed violation; -1: none yet
+  int64_t cost = 0;       ///< multiply-adds done
+  double lane_s = 0.;     ///< the lanes' time in iterations, verdicts and confirmations included
+  double network_s = 0.;  ///< of it, within batched passes of the networks
   std::vector<std::pair<std::string, double>> coverage;  ///< mean over the models
 };
 

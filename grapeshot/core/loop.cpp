@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/core/memory.h"
+#include "grapeshot/core/sign_step.h"
 
 namespace grapeshot {
 namespace {
@@ -21,22 +24,31 @@ constexpr double kKeptShare = 0.2;
 // rounding undoes the first.
 constexpr int64_t kHitsPerInstance = 3;
 
+int64_t pass_rows(const WorkerSetup& setup) {
+  return setup.pass_rows > 0 ? setup.pass_rows : micro_batch(*setup.model);
+}
+
 int64_t batch_rows(const LoopOptions& options, const WorkerSetup& setup, bool paper) {
   if (options.batch != "auto") return std::stoll(options.batch);
   // The paper's B is the number of instances.
   if (paper) return static_cast<int64_t>(setup.instances.size());
-  return micro_batch(*setup.model);
+  return pass_rows(setup);
 }
 
 int64_t corpus_capacity(int64_t bytes, int64_t inputs) {
-  constexpr int64_t kBookkeeping = 64;  // bytes of an entry besides the input
-  return std::clamp<int64_t>(bytes / (4 * inputs + kBookkeeping), 16, int64_t{1} << 16);
+  constexpr int64_t kBookkeeping = 80;  // bytes of an entry besides the input
+  return std::clamp<int64_t>(bytes / (4 * inputs + kBookkeeping), 16, int64_t{1} << 20);
 }
 
-at::Tensor draw_weighted(const std::vector<WeightedMutation>& mutations, int64_t count, Rng& rng) {
+at::Tensor rows_of(const at::Tensor& t, const std::vector<int64_t>& rows) {
+  return t.index_select(0, at::tensor(rows, at::kLong).to(t.device()));
+}
+
+at::Tensor draw_weighted(const std::vector<WeightedMutation>& mutations, int64_t count, Rng& rng,
+                         at::Device device) {
   std::vector<double> weights;
   for (const WeightedMutation& each : mutations) weights.push_back(each.weight);
-  return at::multinomial(at::tensor(weights), count, true, rng.generator());
+  return at::multinomial(at::tensor(weights).to(device), count, true, rng.generator());
 }
 
 }  // namespace
@@ -46,10 +58,10 @@ struct Shard::Batch {
   Seeds seeds;
   at::Tensor stage;     // [B] float32
   at::Tensor mutation;  // [B] int64, index into mutations_
-  at::Tensor row;       // [B] int64, the lineage (fair)
   at::Tensor margin;    // [B] to beat: the parent's for mutations that climb, +inf for the others
   RowSpec spec;
-  at::Tensor eta, reach;
+  at::Tensor eta;
+  bool fresh = false;  // some lineage begins
 };
 
 // What became of it.
@@ -71,8 +83,9 @@ Shard::Shard(const WorkerSetup& setup, const LoopOptions& options)
       head_(setup.head),
       seed_(setup.seed),
       batch_(batch_rows(options, setup, paper_)),
-      micro_(even_pieces(batch_, micro_batch(*setup.model))),
-      rng_(setup.seed),
+      micro_(even_pieces(batch_, pass_rows(setup))),
+      bfloat16_(setup.bfloat16),
+      rng_(setup.seed, setup.originals.device()),
       corpus_(setup.originals, corpus_capacity(setup.corpus_bytes, setup.model->inputs())),
       violations_(setup.violations ? setup.violations : &own_violations_),
       active_(setup.instances),
@@ -81,40 +94,54 @@ Shard::Shard(const WorkerSetup& setup, const LoopOptions& options)
       best_input_(at::zeros({setup.specs->instances(), setup.model->inputs()})),
       region_turn_(static_cast<size_t>(setup.specs->instances()), 0) {
   is_active_.index_fill_(0, at::tensor(active_, at::kLong), true);
-  corpus_.retire(is_active_.logical_not().index_select(0, specs_->instance()));
-  x_ = at::zeros({batch_, model_->inputs()});
-  region_ = at::zeros({batch_}, at::kLong);
-  depth_ = at::zeros({batch_}, at::kLong);
-  id_ = at::zeros({batch_}, at::kLong);
-  mutation_ = at::zeros({batch_}, at::kLong);
-  stage_ = at::zeros({batch_});
-  margin_ = at::full({batch_}, kInfinity);
-  over_ = at::ones({batch_}, at::kBool);
+  corpus_.retire(gone());
+  const at::TensorOptions floats = setup.originals.options(), longs = floats.dtype(at::kLong);
+  x_ = at::zeros({batch_, model_->inputs()}, floats);
+  region_ = at::zeros({batch_}, longs);
+  depth_ = at::zeros({batch_}, longs);
+  id_ = at::zeros({batch_}, longs);
+  mutation_ = at::zeros({batch_}, longs);
+  stage_ = at::zeros({batch_}, floats);
+  margin_ = at::full({batch_}, kInfinity, floats);
+  over_ = at::ones({batch_}, floats.dtype(at::kBool));
 }
 
 void Shard::retire(int64_t instance) {
   std::erase(active_, instance);
   is_active_.index_fill_(0, at::tensor({instance}, at::kLong), false);
   if (paper_) return;
-  const at::Tensor gone = is_active_.logical_not().index_select(0, specs_->instance());
-  corpus_.retire(gone);
-  over_.logical_or_(gone.index_select(0, region_));
+  const at::Tensor left = gone();
+  corpus_.retire(left);
+  over_.logical_or_(left.index_select(0, region_));
+}
+
+// [R] bool: regions of instances that want nothing any more.
+at::Tensor Shard::gone() const {
+  return is_active_.logical_not().to(x_device()).index_select(0, specs_->instance());
+}
+
+at::Device Shard::x_device() const {
+  return corpus_.originals().device();
 }
 
 void Shard::draw_paper(Batch& batch) {
   batch.seeds = corpus_.gather(corpus_.draw(batch_, rng_));
-  batch.stage = at::ones({batch_});
-  batch.margin = at::full({batch_}, kInfinity);
-  batch.mutation = draw_weighted(mutations_, 1, rng_).expand({batch_}).contiguous();
-  batch.row = at::arange(batch_);
+  batch.stage = at::ones_like(stage_);
+  batch.margin = at::full_like(stage_, kInfinity);
+  batch.mutation = draw_weighted(mutations_, 1, rng_, x_device()).expand({batch_}).contiguous();
+  batch.spec = specs_->gather(batch.seeds.region);
+  batch.eta = step_sizes(batch.spec);
 }
 
 // Rows whose lineage is over begin a new one: most on the instance whose turn it is, from a fresh
 // start, some on a kept input.
-void Shard::begin_lineages() {
+bool Shard::begin_lineages() {
   const at::Tensor rows = over_.nonzero().squeeze(1);
   const int64_t n = rows.size(0);
-  if (n == 0) return;
+  if (n == 0) {
+    if (!lineage_spec_.lo.defined()) look_up_lineages();  // after load()
+    return false;
+  }
   std::vector<int64_t> turns;
   const at::Tensor first = specs_->first_region();
   const auto* begin = first.const_data_ptr<int64_t>();
@@ -123,36 +150,57 @@ void Shard::begin_lineages() {
     int64_t& turn = region_turn_[static_cast<size_t>(instance)];
     turns.push_back(begin[instance] + turn++ % (begin[instance + 1] - begin[instance]));
   }
-  const at::Tensor fresh_region = at::tensor(turns, at::kLong);
+  const at::Tensor fresh_region = at::tensor(turns, at::kLong).to(x_device());
   const at::Tensor drawn = corpus_.draw(n, rng_);
   const Seeds kept = corpus_.gather(drawn);
-  const at::Tensor use_kept = at::rand({n}, rng_.generator())
-                                  .lt(kKeptShare)
-                                  .logical_and_(kept.depth > 0)
-                                  .logical_and_(is_active_.index_select(
-                                      0, specs_->instance().index_select(0, kept.region)));
+  const at::Tensor use_kept =
+      at::rand({n}, rng_.generator(), stage_.options())
+          .lt(kKeptShare)
+          .logical_and_(kept.depth > 0)
+          .logical_and_(is_active_.to(x_device())
+                            .index_select(0, specs_->instance().index_select(0, kept.region)));
   corpus_.halve(drawn.masked_select(use_kept));
   const at::Tensor fresh_x = corpus_.originals().index_select(0, fresh_region);
-  x_.index_copy_(0, rows, at::where(use_kept.unsqueeze(1), kept.x, fresh_x));
-  region_.index_copy_(0, rows, at::where(use_kept, kept.region, fresh_region));
-  depth_.index_copy_(0, rows, at::where(use_kept, kept.depth, at::zeros_like(kept.depth)));
-  id_.index_copy_(0, rows, at::where(use_kept, kept.id, fresh_region));
+  const auto begin_with = [&](at::Tensor& of, const at::Tensor& value) {
+    of = of.index_copy(0, rows, value);
+  };
+  begin_with(x_, at::where(use_kept.unsqueeze(1), kept.x, fresh_x));
+  begin_with(region_, at::where(use_kept, kept.region, fresh_region));
+  begin_with(depth_, at::where(use_kept, kept.depth, at::zeros_like(kept.depth)));
+  begin_with(id_, at::where(use_kept, kept.id, fresh_region));
   // A kept input continues at half of a lineage's steps: near it, not across the box.
   const double half = std::floor(0.5 * kLineageSteps / static_cast<double>(options_.steps));
-  stage_.index_copy_(0, rows, use_kept.to(at::kFloat) * half);
-  mutation_.index_copy_(0, rows, draw_weighted(mutations_, n, rng_));
-  margin_.index_fill_(0, rows, kInfinity);
-  over_.fill_(false);
+  begin_with(stage_, use_kept.to(at::kFloat) * half);
+  begin_with(mutation_, draw_weighted(mutations_, n, rng_, x_device()));
+  margin_ = margin_.index_fill(0, rows, kInfinity);
+  over_ = at::zeros_like(over_);
+  // Rows of one mutation lie together, so that it gets them without a copy.
+  const at::Tensor order = mutation_.argsort(/*stable=*/true, 0, false);
+  for (at::Tensor* each : {&x_, &region_, &depth_, &id_, &mutation_, &stage_, &margin_}) {
+    *each = each->index_select(0, order);
+  }
+  look_up_lineages();
+  return true;
+}
+
+// What stays the same until lineages begin.
+void Shard::look_up_lineages() {
+  lineage_spec_ = specs_->gather(region_);
+  lineage_eta_ = step_sizes(lineage_spec_);
+}
+
+at::Tensor Shard::step_sizes(const RowSpec& spec) const {
+  return scale_->apply(spec.lo, spec.hi, {options_.scale_factor, options_.eta});
 }
 
 void Shard::draw_fair(Batch& batch) {
-  begin_lineages();
-  batch.row = mutation_.argsort(/*stable=*/true, 0, false);
-  const auto pick = [&](const at::Tensor& t) { return t.index_select(0, batch.row); };
-  batch.seeds = {pick(x_), pick(region_), pick(depth_), pick(id_)};
-  batch.stage = pick(stage_);
-  batch.mutation = pick(mutation_);
-  batch.margin = pick(margin_);
+  batch.fresh = begin_lineages();
+  batch.seeds = {x_, region_, depth_, id_};
+  batch.stage = stage_;
+  batch.mutation = mutation_;
+  batch.margin = margin_;
+  batch.spec = lineage_spec_;
+  batch.eta = lineage_eta_;
 }
 
 Shard::Batch Shard::draw() {
@@ -162,9 +210,6 @@ Shard::Batch Shard::draw() {
   } else {
     draw_fair(batch);
   }
-  batch.spec = specs_->gather(batch.seeds.region);
-  batch.eta = scale_->apply(batch.spec.lo, batch.spec.hi, {options_.scale_factor, options_.eta});
-  batch.reach = batch.eta / options_.scale_factor;
   return batch;
 }
 
@@ -178,42 +223,59 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
   };
   const at::Tensor best_x = judged.best_x.slice(0, begin, end);
   const at::Tensor best_margin = judged.best_margin.slice(0, begin, end);
-  const auto judge = [&](const at::Tensor& x, const at::Tensor& y) {
-    const at::Tensor margin = margins(y, spec);
-    const at::Tensor better = margin < best_margin;
-    at::where_out(const_cast<at::Tensor&>(best_x), better.unsqueeze(1), x, best_x);
-    at::minimum_out(const_cast<at::Tensor&>(best_margin), best_margin, margin);
+  const auto judge = [&](const at::Tensor& x, const at::Tensor& margin) {
+    keep_better(best_x, best_margin, x, margin);
     iteration.inputs_checked += n;
-    return margin;
   };
+  // What looks best in bfloat16 is judged in float32 afterwards.
+  const at::Tensor likely_x = bfloat16_ ? batch.seeds.x.slice(0, begin, end).clone() : at::Tensor();
+  const at::Tensor likely_margin =
+      bfloat16_ ? at::full({n}, kInfinity, best_margin.options()) : at::Tensor();
   const Loss loss = paper_ ? Loss::kCrossEntropy : Loss::kHinge;
   const Surrogate surrogate = iteration_ % 2 == 0 ? Surrogate::kLoose : Surrogate::kBounded;
   const Objective objective = [&](const at::Tensor& x) {
-    const Gradient g = model_->gradient(
-        x, head_, surrogate, [&](const at::Tensor& y) { return loss_gradient(y, spec, loss); });
-    judge(x, g.y);
-    iteration.cost += 3 * n * model_->macs();
+    at::Tensor margin;
+    const Gradient g = iteration.gradient(
+        *model_, bfloat16_ ? x.to(at::kBFloat16) : x, head_, surrogate,
+        [&](const at::Tensor& y) { return loss_gradient(y.to(at::kFloat), spec, loss, &margin); });
+    if (!margin.defined()) margin = margins(g.y.to(at::kFloat), spec);
+    if (bfloat16_) {
+      keep_better(likely_x, likely_margin, x, margin);
+      return g.x.to(at::kFloat);
+    }
+    judge(x, margin);
     return g.x;
   };
-  MutationContext context{spec.lo,           spec.hi,        rows(batch.eta), rows(batch.reach),
-                          rows(batch.stage), options_.steps, &objective,      rng_,
+  MutationContext context{spec.lo,
+                          spec.hi,
+                          rows(batch.eta),
+                          options_.scale_factor,
+                          rows(batch.stage),
+                          batch.fresh,
+                          options_.steps,
+                          &objective,
+                          rng_,
                           deadline};
   const at::Tensor x = mutation.apply(batch.seeds.x.slice(0, begin, end), context);
   // One forward pass for the candidate's verdict, with activations where they can still gain.
   const std::vector<int64_t> taps = coverage_->wanted();
   at::Tensor y;
   if (taps.empty()) {
-    y = model_->forward(x, head_);
+    y = iteration.forward(*model_, x, head_);
   } else {
-    Trace trace = model_->trace(x, head_, taps);
+    Trace trace = iteration.trace(*model_, x, head_, taps);
     y = trace.y;
-    const at::Tensor gain = coverage_->update(trace.activations);
+    const at::Tensor gain = coverage_->update(taps, trace.activations);
     if (gain.defined()) judged.gain.slice(0, begin, end).copy_(gain);
   }
-  judged.margin.slice(0, begin, end).copy_(judge(x, y));
+  const at::Tensor margin = margins(y, spec);
+  judge(x, margin);
+  judged.margin.slice(0, begin, end).copy_(margin);
   judged.x.slice(0, begin, end).copy_(x);
+  if (bfloat16_ && mutation.gradient) {
+    judge(likely_x, margins(iteration.forward(*model_, likely_x, head_), spec));
+  }
   judged.rows = end;
-  iteration.cost += n * model_->macs();
   iteration.candidates += n;
 }
 
@@ -243,57 +305,67 @@ void Shard::keep_fair(const Batch& batch, const Judged& judged) {
                          pick(energy));
   };
   keep(judged.gain > 0, judged.x, energy(judged));
-  keep(ends, judged.best_x, at::full({batch_}, options_.e_min));
-  const Seeds& s = batch.seeds;
-  x_.index_copy_(0, batch.row, judged.best_x);
+  keep(ends, judged.best_x, at::full_like(judged.best_margin, options_.e_min));
+  x_ = judged.best_x;
   // Sign steps that shrink go on from the best of this generation, the others from the best so far.
   std::vector<float> climbs;
   for (const WeightedMutation& each : mutations_) {
     climbs.push_back(each.mutation->gradient ? kInfinity : -kInfinity);
   }
-  margin_.index_copy_(
-      0, batch.row,
-      at::maximum(judged.best_margin, at::tensor(climbs).index_select(0, batch.mutation)));
-  stage_.index_copy_(0, batch.row, stage);
-  depth_.index_copy_(0, batch.row, s.depth + 1);
-  over_.index_copy_(0, batch.row, ends);
+  margin_ = at::maximum(judged.best_margin,
+                        at::tensor(climbs, margin_.options()).index_select(0, mutation_));
+  stage_ = stage;
+  depth_ = batch.seeds.depth + 1;
+  over_ = ends;
 }
 
-// Best inputs per instance, and the hits.
+// Best inputs per instance, and the hits. What is compared row by row is brought to the host once.
 void Shard::note_best(const Batch& batch, const Judged& judged, Iteration& iteration) {
-  const at::Tensor instance = specs_->instance().index_select(0, batch.seeds.region);
-  const at::Tensor better = (judged.best_margin < best_margin_.index_select(0, instance))
-                                .logical_or_(judged.best_margin <= 0)
-                                .logical_and_(is_active_.index_select(0, instance));
-  // Ascending, so that the best row of an instance comes first.
-  const at::Tensor order = judged.best_margin.argsort(/*stable=*/true, 0, false);
-  const at::Tensor rows = order.masked_select(better.index_select(0, order));
-  const auto* row = rows.const_data_ptr<int64_t>();
-  const auto* of = instance.const_data_ptr<int64_t>();
-  const auto* margin = judged.best_margin.const_data_ptr<float>();
-  int64_t violating = 0;
-  while (violating < rows.size(0) && margin[row[violating]] <= 0.f) ++violating;
-  const at::Tensor hashes =
-      violating > 0 ? hash_rows(judged.best_x.index_select(0, rows.slice(0, 0, violating)))
-                    : at::Tensor();
-  std::vector<int64_t> hits(static_cast<size_t>(specs_->instances()), 0);
-  for (int64_t k = 0; k < rows.size(0); ++k) {
-    const int64_t r = row[k], i = of[r];
-    const at::Tensor x = judged.best_x.select(0, r);
-    if (margin[r] < best_margin_.select(0, i).item<float>()) {
-      best_margin_.select(0, i).fill_(margin[r]);
-      best_input_.select(0, i).copy_(x);
+  const auto host = [&](const at::Tensor& t) { return t.cpu().contiguous(); };
+  const at::Tensor instances = host(specs_->instance().index_select(0, batch.seeds.region));
+  const at::Tensor margins = host(judged.best_margin);
+  const auto* of = instances.const_data_ptr<int64_t>();
+  const auto* margin = margins.const_data_ptr<float>();
+  const auto* active = is_active_.const_data_ptr<bool>();
+  auto* best = best_margin_.mutable_data_ptr<float>();
+  std::map<int64_t, int64_t> improved;  // instance -> row
+  std::vector<int64_t> violating;
+  for (int64_t r = 0; r < batch_; ++r) {
+    if (!active[of[r]]) continue;
+    if (margin[r] <= 0.f) violating.push_back(r);
+    if (!(margin[r] < best[of[r]])) continue;
+    best[of[r]] = margin[r];
+    improved[of[r]] = r;
+  }
+  if (!improved.empty()) {
+    std::vector<int64_t> where, rows;
+    for (const auto& [i, r] : improved) {
+      where.push_back(i);
+      rows.push_back(r);
     }
-    if (k < violating && hits[static_cast<size_t>(i)] < kHitsPerInstance) {
-      // Lineages meet in the same corners: an input is proposed once for each instance.
-      if (!proposed_.insert(hashes.slice(0, k, k + 1) + i).item<bool>()) continue;
-      ++hits[static_cast<size_t>(i)];
-      const auto which = batch.mutation.select(0, r).item<int64_t>();
-      iteration.hits.push_back(
-          {i, batch.seeds.region.select(0, r).item<int64_t>(), x.clone(), margin[r], iteration_,
-           batch.row.select(0, r).item<int64_t>(), batch.seeds.id.select(0, r).item<int64_t>(),
-           std::string(mutations_[static_cast<size_t>(which)].mutation->name)});
+    best_input_.index_copy_(0, at::tensor(where, at::kLong), rows_of(judged.best_x, rows).cpu());
+  }
+  if (!violating.empty()) propose(batch, judged, violating, of, margin, iteration);
+}
+
+void Shard::propose(const Batch& batch, const Judged& judged, std::vector<int64_t> violating,
+                    const int64_t* of, const float* margin, Iteration& iteration) {
+  std::ranges::stable_sort(violating, {}, [&](int64_t r) { return margin[r]; });
+  const at::Tensor hashes = hash_rows(rows_of(judged.best_x, violating)).cpu().contiguous();
+  const auto* hash = hashes.const_data_ptr<int64_t>();
+  std::map<int64_t, int64_t> hits;
+  for (size_t k = 0; k < violating.size(); ++k) {
+    const int64_t r = violating[k], i = of[r];
+    // Lineages meet in the same corners: an input is proposed once for each instance.
+    if (hits[i] >= kHitsPerInstance || !proposed_.insert(hash[2 * k] + i, hash[2 * k + 1] + i)) {
+      continue;
     }
+    ++hits[i];
+    const auto which = batch.mutation.select(0, r).item<int64_t>();
+    iteration.hits.push_back({i, batch.seeds.region.select(0, r).item<int64_t>(),
+                              judged.best_x.select(0, r).cpu().clone(), margin[r], iteration_, r,
+                              batch.seeds.id.select(0, r).item<int64_t>(),
+                              std::string(mutations_[static_cast<size_t>(which)].mutation->name)});
   }
 }
 
@@ -303,23 +375,31 @@ Iteration Shard::iterate(const Deadline& deadline) {
   rng_.reseed(derive_seed({seed_, static_cast<uint64_t>(iteration_)}));
   const Batch batch = draw();
   Judged judged;
-  judged.x = batch.seeds.x.clone();
-  judged.margin = at::full({batch_}, kInfinity);
+  judged.x = at::empty_like(batch.seeds.x);
+  judged.margin = at::full_like(batch.margin, kInfinity);
   judged.best_x = batch.seeds.x.clone();
   judged.best_margin = batch.margin.clone();
-  judged.gain = at::zeros({batch_});
-  const auto* which = batch.mutation.const_data_ptr<int64_t>();
+  judged.gain = at::zeros_like(batch.margin);
+  const at::Tensor mutations = batch.mutation.cpu();
+  const auto* which = mutations.const_data_ptr<int64_t>();
   for (int64_t begin = 0; begin < batch_ && !deadline.expired();) {
     const int64_t limit = std::min(begin + micro_, batch_);
     int64_t end = begin + 1;
     while (end < limit && which[end] == which[begin]) ++end;
-    run_mutation(batch, begin, end, *mutations_[static_cast<size_t>(which[begin])].mutation,
-                 deadline, judged, iteration);
+    try {
+      run_mutation(batch, begin, end, *mutations_[static_cast<size_t>(which[begin])].mutation,
+                   deadline, judged, iteration);
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error) || end - begin == 1) throw;
+      // Once more, in halves.
+      micro_ = iteration.fewer_rows = (end - begin + 1) / 2;
+      continue;
+    }
     begin = end;
   }
   const at::Tensor tried = specs_->instance().index_select(0, batch.seeds.region);
   const at::Tensor counts =
-      at::bincount(tried.slice(0, 0, judged.rows), {}, specs_->instances()).contiguous();
+      at::bincount(tried.slice(0, 0, judged.rows), {}, specs_->instances()).cpu().contiguous();
   const auto* count = counts.const_data_ptr<int64_t>();
   iteration.per_instance.assign(count, count + counts.numel());
   const at::Tensor violating = (judged.margin <= 0).nonzero().squeeze(1);

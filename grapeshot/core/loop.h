@@ -47,10 +47,14 @@ class Shard final : public Worker {
   struct Batch;
   struct Judged;
 
+  [[nodiscard]] at::Tensor gone() const;
+  [[nodiscard]] at::Device x_device() const;
   [[nodiscard]] Batch draw();
   void draw_paper(Batch& batch);
   void draw_fair(Batch& batch);
-  void begin_lineages();
+  bool begin_lineages();
+  void look_up_lineages();
+  [[nodiscard]] at::Tensor step_sizes(const RowSpec& spec) const;
   void run_mutation(const Batch& batch, int64_t begin, int64_t end, const Mutation& mutation,
                     const Deadline& deadline, Judged& judged, Iteration& iteration);
   void keep_paper(const Batch& batch, const Judged& judged);
@@ -58,6 +62,8 @@ class Shard final : public Worker {
   [[nodiscard]] at::Tensor energy(const Judged& judged) const;
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> remembered() const;
   void note_best(const Batch& batch, const Judged& judged, Iteration& iteration);
+  void propose(const Batch& batch, const Judged& judged, std::vector<int64_t> violating,
+               const int64_t* of, const float* margin, Iteration& iteration);
 
   const Model* model_;
   const SpecTensors* specs_;
@@ -69,6 +75,7 @@ class Shard final : public Worker {
   Head head_;
   uint64_t seed_;
   int64_t batch_, micro_, iteration_ = 0;
+  bool bfloat16_;
   Rng rng_;
   Corpus corpus_;
   SharedViolations own_violations_;
@@ -78,12 +85,14 @@ class Shard final : public Worker {
   at::Tensor is_active_;         ///< [I] bool
   at::Tensor best_margin_, best_input_;
 
-  // Lineages of the fair schedule, one per row.
+  // Lineages of the fair schedule, one per row; `mutation_` ascends.
   at::Tensor x_;                               ///< [B, D] the current parents
   at::Tensor region_, depth_, id_, mutation_;  ///< [B] int64
   at::Tensor stage_;                           ///< [B] float32, generations so far
-  at::Tensor margin_;                 ///< [B] float32, what the next generation has to beat
-  at::Tensor over_;                   ///< [B] bool: begins anew
+  at::Tensor margin_;     ///< [B] float32, what the next generation has to beat
+  at::Tensor over_;       ///< [B] bool: begins anew
+  RowSpec lineage_spec_;  ///< of region_
+  at::Tensor lineage_eta_;
   int64_t turn_ = 0;                  ///< whose turn it is among the active instances
   std::vector<int64_t> region_turn_;  ///< [I] the same among an instance's regions
 };

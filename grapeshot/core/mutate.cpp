@@ -9,6 +9,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
 #include "grapeshot/base/text.h"
+#include "grapeshot/core/sign_step.h"
 
 namespace grapeshot {
 namespace {
@@ -27,10 +28,10 @@ at::Tensor in_box(const at::Tensor& x, const MutationContext& context) {
 
 // Eq. 10: x <- project(x + (2 / T) eta sign(gradient)), T times; T = 1 is FGSM (Eq. 11).
 at::Tensor gradient(const at::Tensor& x, MutationContext& context) {
-  const at::Tensor step = context.eta * (2. / static_cast<double>(context.steps));
-  at::Tensor at = x;
+  const double scale = 2. / static_cast<double>(context.steps);
+  at::Tensor at = x.clone();
   for (int64_t t = 0; t < context.steps && !context.deadline.expired(); ++t) {
-    at = in_box(at::addcmul(at, step, (*context.objective)(at).sign()), context);
+    sign_step(at, (*context.objective)(at), context.eta, scale, context.lo, context.hi);
   }
   return at;
 }
@@ -50,18 +51,24 @@ constexpr double kFirstStep = 0.5, kStepDecay = 0.953;
 // Sign steps that begin at a corner, a uniform point or the parent and shrink from generation to
 // generation, so that a lineage first crosses the box and then settles.
 at::Tensor descent(const at::Tensor& x, MutationContext& context) {
-  const at::Tensor fresh = (context.stage == 0).unsqueeze(1);
-  const at::Tensor style = at::rand({x.size(0), 1}, context.rng.generator(), x.options());
-  const at::Tensor u = uniform(x, context.rng);
-  const at::Tensor corner = at::where(style < 0.35, (u < 0.5).to(x.scalar_type()), u);
-  const at::Tensor begin = at::lerp(context.lo, context.hi, corner);
-  at::Tensor at = in_box(at::where(fresh.logical_and(style < 0.8), begin, x), context);
+  at::Tensor at;
+  if (context.fresh) {
+    const at::Tensor fresh = (context.stage == 0).unsqueeze(1);
+    const at::Tensor style = at::rand({x.size(0), 1}, context.rng.generator(), x.options());
+    const at::Tensor u = uniform(x, context.rng);
+    const at::Tensor corner = at::where(style < 0.35, (u < 0.5).to(x.scalar_type()), u);
+    const at::Tensor begin = at::lerp(context.lo, context.hi, corner);
+    at = in_box(at::where(fresh.logical_and(style < 0.8), begin, x), context);
+  } else {
+    at = x.clone();
+  }
   const double per_generation = std::pow(kStepDecay, context.steps);
-  at::Tensor step =
-      context.reach * (kFirstStep * at::pow(per_generation, context.stage)).unsqueeze(1);
-  for (int64_t t = 0; t < context.steps && !context.deadline.expired(); ++t) {
-    at = in_box(at::addcmul(at, step, (*context.objective)(at).sign()), context);
-    step = step * kStepDecay;
+  const at::Tensor first =
+      context.eta *
+      (kFirstStep / context.share * at::pow(per_generation, context.stage)).unsqueeze(1);
+  double decay = 1.;
+  for (int64_t t = 0; t < context.steps && !context.deadline.expired(); ++t, decay *= kStepDecay) {
+    sign_step(at, (*context.objective)(at), first, decay, context.lo, context.hi);
   }
   return at;
 }

@@ -27,8 +27,9 @@ using Objective = std::function<at::Tensor(const at::Tensor& x)>;
 struct MutationContext {
   at::Tensor lo, hi;  ///< [N, D]: the legal box, lo <= hi
   at::Tensor eta;     ///< [N, D] or [1, 1]: the step, >= 0
-  at::Tensor reach;   ///< [N, D] or [1, 1]: how far a row may want to go, eta / s
+  double share;       ///< s in (0, 1]: eta / s is how far a row may want to go
   at::Tensor stage;   ///< [N] float32: mutations since the row's lineage began, 0 for a fresh one
+  bool fresh;         ///< whether some may be
   int64_t steps;      ///< T, gradient steps of one candidate, >= 1
   const Objective* objective;  ///< for mutations with `gradient`, else null
   Rng& rng;                    ///< the only source of randomness: same state, same result

@@ -6,6 +6,9 @@
 #include <sstream>
 #include <string>
 
+#include <ATen/Context.h>
+#include <torch/version.h>
+
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
 #include "grapeshot/core/coverage.h"
@@ -77,7 +80,12 @@ void check_options(const LoopOptions& o) {
   check_range(o.batch == "auto" || (failure == std::errc() && last == end && batch >= 1 &&
                                     batch <= (int64_t{1} << 24)),
               "batch", "auto or a number of rows from 1 to 16777216");
-  check_choice(o.device, {"cpu"}, "device");
+  check_choice(o.device, {"cpu", "cuda"}, "device");
+  check_range(o.device == "cpu" || o.mutations != "portfolio", "device",
+              "cpu with --mutations portfolio");
+  check_range(o.device == "cpu" || at::hasCUDA(), "device",
+              str("cpu here: LibTorch ", TORCH_VERSION, " finds no CUDA device"));
+  check_choice(o.precision, {"auto", "float32", "bfloat16"}, "precision");
   check_choice(o.schedule, {"fair", "paper"}, "schedule");
   check_choice(o.coverage, {"global", "best-input"}, "coverage");
   (void)find_scale(o.scale);

@@ -22,6 +22,7 @@ struct LoopOptions {
   int64_t memory_mib = 1024;
   double checkpoint_s = 5.;
   std::string device = "cpu";
+  std::string precision = "auto";
   std::string schedule = "fair";
   std::string mutations = "default";
   std::string weights;
@@ -52,10 +53,13 @@ void describe(Options& options, Visitor&& visit) {
   visit("seed", options.seed, "Seed of all randomness");
   visit("threads", options.threads, "Lanes, one core each (0: all cores)");
   visit("batch", options.batch, "Rows of a batch, or auto");
-  visit("memory", options.memory_mib, "MiB for the corpora of kept inputs");
+  visit("memory", options.memory_mib,
+        "MiB for the kept inputs, one half, and for the passes of the networks, the other");
   visit("checkpoint", options.checkpoint_s,
         "Seconds from one checkpoint, for `resume`, to the next (0: none)");
-  visit("device", options.device, "Where networks run: cpu");
+  visit("device", options.device, "Where the batched passes run: cpu or cuda");
+  visit("precision", options.precision,
+        "Of the passes that propose inputs: float32, bfloat16, or auto (where it is faster)");
   visit("schedule", options.schedule,
         "fair: every unbroken instance gets its share; paper: by energy, with replacement");
   visit("mutations", options.mutations,

@@ -16,7 +16,20 @@ uint64_t derive_seed(std::initializer_list<uint64_t> ids) {
   return state;
 }
 
-Rng::Rng(uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
+namespace {
+
+at::Generator generator_for(at::Device device) {
+  if (device.is_cpu()) return at::detail::createCPUGenerator();
+  return at::globalContext()
+      .getAcceleratorHooksInterface(device.type())
+      .getNewGenerator(device.index());
+}
+
+}  // namespace
+
+Rng::Rng(uint64_t seed, at::Device device) : generator_(generator_for(device)) {
+  reseed(seed);
+}
 
 void Rng::reseed(uint64_t seed) {
   generator_.set_current_seed(seed);

@@ -47,6 +47,69 @@ Nearest nearest_row(const at::Tensor& y, const RowSpec& spec) {
   return {margin, flat};
 }
 
+// The same row by row where the numbers are at hand: a dozen small tensors less.
+bool at_hand(const at::Tensor& y, const RowSpec& spec) {
+  const auto simple = [](const at::Tensor& t) {
+    return t.defined() && t.device().is_cpu() && t.is_contiguous();
+  };
+  return y.scalar_type() == at::kFloat && simple(y) &&
+         (spec.label.defined() ? simple(spec.label) : simple(spec.a) && simple(spec.b));
+}
+
+struct RowVerdict {
+  float margin;   // NaN where an output is
+  int64_t which;  // the deciding row among C * M, or the other label
+};
+
+RowVerdict top1_verdict(const float* y, int64_t outputs, int64_t label) {
+  RowVerdict out{-kInfinity, 0};
+  bool nan = std::isnan(y[label]);
+  for (int64_t k = 0; k < outputs; ++k) {
+    if (k == label) continue;
+    nan = nan || std::isnan(y[k]);
+    if (y[k] > out.margin) out = {y[k], k};
+  }
+  if (outputs > 1 && out.margin == -kInfinity) out.which = label == 0 ? 1 : 0;
+  out.margin = nan ? std::nanf("") : y[label] - out.margin;
+  return out;
+}
+
+RowVerdict nearest_verdict(const float* y, int64_t outputs, const float* a, const float* b,
+                           int64_t cases, int64_t rows) {
+  RowVerdict out{kInfinity, 0};
+  bool nan = false;
+  for (int64_t c = 0; c < cases; ++c) {
+    RowVerdict worst{-kInfinity, c * rows};
+    for (int64_t m = c * rows; m < (c + 1) * rows; ++m, a += outputs) {
+      float sum = 0.f;
+      for (int64_t k = 0; k < outputs; ++k) sum += a[k] * y[k];
+      const float s = sum - b[m];
+      nan = nan || std::isnan(s);
+      if (s > worst.margin) worst = {s, m};
+    }
+    if (worst.margin < out.margin || c == 0) out = worst;
+  }
+  if (nan) out.margin = std::nanf("");
+  return out;
+}
+
+// Calls take(row, verdict) for every row.
+template <class Take>
+void judge_rows(const at::Tensor& y, const RowSpec& spec, const Take& take) {
+  const int64_t n = y.size(0), k = y.size(1);
+  const auto* row = y.const_data_ptr<float>();
+  if (spec.label.defined()) {
+    const auto* label = spec.label.const_data_ptr<int64_t>();
+    for (int64_t i = 0; i < n; ++i, row += k) take(i, top1_verdict(row, k, label[i]));
+    return;
+  }
+  const int64_t cases = spec.b.size(1), rows = spec.b.size(2);
+  const auto *a = spec.a.const_data_ptr<float>(), *b = spec.b.const_data_ptr<float>();
+  for (int64_t i = 0; i < n; ++i, row += k, a += cases * rows * k, b += cases * rows) {
+    take(i, nearest_verdict(row, k, a, b, cases, rows));
+  }
+}
+
 bool is_top1(const Region& region, int64_t outputs) {
   return top1_label(region, outputs) >= 0;
 }
@@ -146,6 +209,12 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
   }
 }
 
+void SpecTensors::move_to(at::Device device) {
+  for (at::Tensor* each : {&lo_, &hi_, &instance_, &label_, &a_, &b_}) {
+    if (each->defined()) *each = each->to(device);
+  }
+}
+
 RowSpec SpecTensors::gather(const at::Tensor& region) const {
   const auto pick = [&](const at::Tensor& t) {
     return t.defined() ? t.index_select(0, region) : t;
@@ -162,6 +231,14 @@ at::Tensor project(const at::Tensor& x, const RowSpec& spec) {
 }
 
 at::Tensor margins(const at::Tensor& y, const RowSpec& spec) {
+  if (at_hand(y, spec)) {
+    at::Tensor out = at::empty({y.size(0)}, y.options());
+    auto* to = out.mutable_data_ptr<float>();
+    judge_rows(y, spec, [&](int64_t i, const RowVerdict& verdict) {
+      to[i] = std::isnan(verdict.margin) ? kInfinity : verdict.margin;
+    });
+    return out;
+  }
   at::Tensor margin;
   if (spec.label.defined()) {
     const at::Tensor label = spec.label.unsqueeze(1);
@@ -173,7 +250,30 @@ at::Tensor margins(const at::Tensor& y, const RowSpec& spec) {
   return at::nan_to_num(margin, kInfinity, kInfinity, -kInfinity);
 }
 
-at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss) {
+at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss, at::Tensor* margin) {
+  const bool hinge = loss == Loss::kHinge || !spec.label.defined();
+  if (hinge && at_hand(y, spec)) {
+    const int64_t k = y.size(1);
+    at::Tensor out = at::zeros_like(y), verdicts = at::empty({y.size(0)}, y.options());
+    auto *to = out.mutable_data_ptr<float>(), *verdict_to = verdicts.mutable_data_ptr<float>();
+    const bool labelled = spec.label.defined();
+    const auto* label = labelled ? spec.label.const_data_ptr<int64_t>() : nullptr;
+    const auto* a = labelled ? nullptr : spec.a.const_data_ptr<float>();
+    const int64_t of_row = labelled ? 0 : spec.b.size(1) * spec.b.size(2) * k;
+    judge_rows(y, spec, [&](int64_t i, const RowVerdict& verdict) {
+      verdict_to[i] = std::isnan(verdict.margin) ? kInfinity : verdict.margin;
+      if (labelled) {
+        to[i * k + verdict.which] = 1.f;
+        to[i * k + label[i]] = -1.f;
+        return;
+      }
+      const float* from = a + i * of_row + verdict.which * k;
+      for (int64_t j = 0; j < k; ++j) to[i * k + j] = -from[j];
+    });
+    if (margin) *margin = verdicts;
+    return out;
+  }
+  if (margin) *margin = margins(y, spec);
   if (!spec.label.defined()) {
     const int64_t n = y.size(0), k = y.size(1);
     const at::Tensor flat = nearest_row(y, spec).flat.view({n, 1, 1}).expand({n, 1, k});

@@ -42,6 +42,9 @@ class SpecTensors {
   [[nodiscard]] bool top1() const { return label_.defined(); }
   [[nodiscard]] int64_t cases() const { return cases_; }  ///< of the region with most
 
+  /// Moves all but first_region() to `device`.
+  void move_to(at::Device device);
+
   /// The rows' specification, for region [N] int64.
   [[nodiscard]] RowSpec gather(const at::Tensor& region) const;
 
@@ -67,8 +70,9 @@ enum class Loss {
   kCrossEntropy,  ///< of the row's label, where all regions are top-1; the hinge otherwise
 };
 
-/// dL/dy [N, K].
-[[nodiscard]] at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss);
+/// dL/dy [N, K]; `margin`, when given, becomes what margins() says.
+[[nodiscard]] at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss,
+                                       at::Tensor* margin = nullptr);
 
 /// Kinds of output property: what `violated` means, compiled to cases.
 struct OutputKind {

@@ -12,7 +12,7 @@
 namespace grapeshot {
 
 void State::put(const std::string& name, const at::Tensor& value) {
-  tensors_[name] = value;
+  tensors_[name] = value.cpu();
 }
 
 void State::put(const std::string& name, int64_t value) {

@@ -8,6 +8,38 @@
 
 namespace grapeshot {
 
+at::Tensor Iteration::forward(const Model& model, const at::Tensor& x, Head head) {
+  const auto began = Clock::now();
+  at::Tensor y = model.forward(x, head);
+  network_s += seconds_since(began);
+  cost += x.size(0) * model.macs();
+  return y;
+}
+
+Trace Iteration::trace(const Model& model, const at::Tensor& x, Head head,
+                       const std::vector<int64_t>& wanted) {
+  const auto began = Clock::now();
+  Trace trace = model.trace(x, head, wanted);
+  network_s += seconds_since(began);
+  cost += x.size(0) * model.macs();
+  return trace;
+}
+
+Gradient Iteration::gradient(const Model& model, const at::Tensor& x, Head head,
+                             const Surrogate& surrogate, const Cotangent& cotangent) {
+  const auto began = Clock::now();
+  double elsewhere_s = 0.;
+  Gradient g = model.gradient(x, head, surrogate, [&](const at::Tensor& y) {
+    const auto left = Clock::now();
+    at::Tensor of_y = cotangent(y);
+    elsewhere_s += seconds_since(left);
+    return of_y;
+  });
+  network_s += seconds_since(began) - elsewhere_s;
+  cost += 2 * x.size(0) * model.macs();
+  return g;
+}
+
 int64_t micro_batch(const Model& model) {
   // What a layer reads and writes should stay in the cache, all that a gradient pass keeps should
   // not leave it by far.
@@ -49,15 +81,25 @@ SharedCoverage::SharedCoverage(const Model& model, const LoopOptions& options) {
 
 std::vector<int64_t> SharedCoverage::wanted() {
   const std::lock_guard lock(mutex_);
-  const bool done = std::ranges::all_of(criteria_, [](const auto& c) { return c->complete(); });
-  return done ? std::vector<int64_t>{} : taps_;
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < taps_.size(); ++i) {
+    if (std::ranges::any_of(criteria_, [&](const auto& c) { return c->wants(i); })) {
+      out.push_back(taps_[i]);
+    }
+  }
+  return out;
 }
 
-at::Tensor SharedCoverage::update(const std::vector<at::Tensor>& activations) {
+at::Tensor SharedCoverage::update(const std::vector<int64_t>& wanted,
+                                  const std::vector<at::Tensor>& activations) {
+  std::vector<at::Tensor> all(taps_.size());
+  for (size_t k = 0; k < wanted.size(); ++k) {
+    all[static_cast<size_t>(std::ranges::find(taps_, wanted[k]) - taps_.begin())] = activations[k];
+  }
   const std::lock_guard lock(mutex_);
   at::Tensor driving;
   for (const auto& criterion : criteria_) {
-    const at::Tensor gain = criterion->update(activations);
+    const at::Tensor gain = criterion->update(all);
     if (drives_ && !driving.defined()) driving = gain;
   }
   return driving;

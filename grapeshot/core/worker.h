@@ -31,8 +31,10 @@ class SharedCoverage {
 
   /// Indices of the model's taps to record, empty when nothing can be gained any more.
   [[nodiscard]] std::vector<int64_t> wanted();
-  /// The gain [N] of the driving criterion, undefined when there is none.
-  [[nodiscard]] at::Tensor update(const std::vector<at::Tensor>& activations);
+  /// The gain [N] of the driving criterion for the activations of `wanted`; undefined when there is
+  /// no such criterion.
+  [[nodiscard]] at::Tensor update(const std::vector<int64_t>& wanted,
+                                  const std::vector<at::Tensor>& activations);
   /// Name and value of every criterion, the driving one first.
   [[nodiscard]] std::vector<std::pair<std::string, double>> values();
 
@@ -77,10 +79,20 @@ struct Iteration {
   int64_t violations = 0;      ///< candidates that violate
   int64_t distinct_violations = 0;
   std::vector<int64_t> per_instance;  ///< [I] candidates
-  int64_t cost = 0;  ///< multiply-adds of all passes, a backward pass counted as two forward ones
+  int64_t cost = 0;  ///< multiply-adds of all passes; a backward pass to the inputs takes as many
+  double seconds = 0.;    ///< with the confirmation of its hits
+  double network_s = 0.;  ///< of them, within the network's passes below
   std::vector<Hit> hits;  ///< at most a few per instance that still wants findings, best first
   std::vector<int64_t> exhausted;  ///< instances of which every input has been tried
   bool cut_short = false;          ///< the deadline came before its end
+  int64_t fewer_rows = 0;          ///< memory ran out: passes have this many rows from here on
+
+  // Passes of the network that the iteration accounts for: Model's, with cost and time.
+  [[nodiscard]] at::Tensor forward(const Model& model, const at::Tensor& x, Head head);
+  [[nodiscard]] Trace trace(const Model& model, const at::Tensor& x, Head head,
+                            const std::vector<int64_t>& wanted);
+  [[nodiscard]] Gradient gradient(const Model& model, const at::Tensor& x, Head head,
+                                  const Surrogate& surrogate, const Cotangent& cotangent);
 };
 
 /// What a worker works on; everything outlives it and may be shared between workers.
@@ -94,6 +106,8 @@ struct WorkerSetup {
   std::vector<int64_t> instances;          ///< the ones to work on
   SharedViolations* violations = nullptr;  ///< null: the worker counts for itself
   int64_t corpus_bytes = int64_t{64} << 20;
+  int64_t pass_rows = 0;  ///< rows of a pass at most; 0: what micro_batch() says
+  bool bfloat16 = false;  ///< gradient passes run in it, and only propose
 };
 
 /// Not thread-safe: a lane at a time.

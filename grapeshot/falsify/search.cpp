@@ -68,8 +68,9 @@ Search::Search(const WorkerSetup& setup, int64_t most_rows)
     : setup_(setup),
       most_rows_(most_rows > 0 ? most_rows : kMostRows),
       rng_(setup.seed),
-      micro_(std::clamp<int64_t>(kPieceMacs / std::max<int64_t>(1, setup.model->macs()), 1,
-                                 micro_batch(*setup.model))),
+      micro_(
+          std::clamp<int64_t>(kPieceMacs / std::max<int64_t>(1, setup.model->macs()), 1,
+                              setup.pass_rows > 0 ? setup.pass_rows : micro_batch(*setup.model))),
       active_(setup.instances),
       round_(setup.instances) {
   const int64_t instances = setup.specs->instances(), inputs = setup.model->inputs();
@@ -186,8 +187,7 @@ at::Tensor Search::outputs(const at::Tensor& x) {
   at::Tensor out = at::zeros({n, model().outputs()});
   for (int64_t begin = 0; begin < n && !over(); begin += piece) {
     const int64_t end = std::min(n, begin + piece);
-    out.slice(0, begin, end).copy_(model().forward(x.slice(0, begin, end), head()));
-    iteration_->cost += (end - begin) * model().macs();
+    out.slice(0, begin, end).copy_(iteration_->forward(model(), x.slice(0, begin, end), head()));
   }
   return out;
 }
@@ -198,10 +198,9 @@ at::Tensor Search::evaluate(const at::Tensor& x, const Rows& rows) {
   for (int64_t begin = 0; begin < n && !over(); begin += piece) {
     const int64_t end = std::min(n, begin + piece);
     const at::Tensor part = x.slice(0, begin, end);
-    const at::Tensor y = model().forward(part, head());
+    const at::Tensor y = iteration_->forward(model(), part, head());
     const at::Tensor margin = margins(y, rows.spec.slice(begin, end));
     out.slice(0, begin, end).copy_(margin);
-    iteration_->cost += (end - begin) * model().macs();
     note({part, y, margin, rows, begin});
   }
   return out;
@@ -214,15 +213,15 @@ Climb Search::climb(const at::Tensor& x, const Rows& rows, const RowLoss& loss) 
     const int64_t end = std::min(n, begin + piece);
     const at::Tensor part = x.slice(0, begin, end);
     const RowSpec spec = rows.spec.slice(begin, end);
-    const Gradient g = model().gradient(part, head(), surrogate_.slice(begin, end),
-                                        [&](const at::Tensor& y) { return loss(y, spec, begin); });
+    const Gradient g =
+        iteration_->gradient(model(), part, head(), surrogate_.slice(begin, end),
+                             [&](const at::Tensor& y) { return loss(y, spec, begin); });
     const at::Tensor margin = margins(g.y, spec);
     out.margin.slice(0, begin, end).copy_(margin);
     // A gradient that overflowed points nowhere.
     at::nan_to_num_out(
         const_cast<at::Tensor&>(static_cast<const at::Tensor&>(out.gradient.slice(0, begin, end))),
         g.x, 0., 0., 0.);
-    iteration_->cost += 3 * (end - begin) * model().macs();
     gradient_rows_ += end - begin;
     dead_rows_ += (out.gradient.slice(0, begin, end) == 0).all(1).sum().item<int64_t>();
     note({part, g.y, margin, rows, begin});

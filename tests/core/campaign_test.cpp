@@ -122,7 +122,7 @@ TEST_CASE("run_campaign: counts are those of the passes that the model saw") {
     const Progress p = run({campaign_model(model, properties)}, options).result.totals;
     CHECK(p.candidates == model.forward_rows);
     CHECK(p.inputs_checked == model.forward_rows + model.gradient_rows);
-    CHECK(p.cost == kInputs * (model.forward_rows + 3 * model.gradient_rows));
+    CHECK(p.cost == kInputs * (model.forward_rows + 2 * model.gradient_rows));
     CHECK(p.candidates == 200);  // a multiple of the batch
     CHECK(p.findings == 0);
     CHECK(p.violations == 0);

@@ -38,6 +38,7 @@ struct Bench {
     setup.specs = &*specs;
     setup.originals = originals;
     setup.coverage = &*coverage;
+    setup.corpus_bytes = int64_t{1} << 20;
     setup.seed = seed;
     for (int64_t i = 0; i < specs->instances(); ++i) setup.instances.push_back(i);
     return {setup, options};
@@ -107,7 +108,7 @@ TEST_CASE("iterate: a gradient candidate costs T gradient passes and one forward
       CHECK(bench.model.trace_rows == 0);
       CHECK(i.candidates == 8);
       CHECK(i.inputs_checked == 8 * 6);
-      CHECK(i.cost == 8 * (5 * 3 + 1));
+      CHECK(i.cost == 8 * (5 * 2 + 1));
       CHECK(i.violations == 0);
       CHECK(i.hits.empty());
     }
@@ -333,9 +334,11 @@ TEST_CASE("SharedCoverage: redundant taps count where every tap does") {
   LoopOptions options;
   SharedCoverage own(model, options);
   CHECK(own.wanted() == std::vector<int64_t>{1, 2});
-  CHECK(floats(own.update({at::ones({1, 4}), at::zeros({1, 2})})) == std::vector<float>{4.f});
+  CHECK(floats(own.update({1, 2}, {at::ones({1, 4}), at::zeros({1, 2})})) ==
+        std::vector<float>{4.f});
   CHECK(own.values() == std::vector<std::pair<std::string, double>>{{"nc", 4. / 6.}});
-  (void)own.update({at::zeros({1, 4}), at::ones({1, 2})});
+  CHECK(own.wanted() == std::vector<int64_t>{2});  // the other has nothing more to gain
+  CHECK(floats(own.update({2}, {at::ones({1, 2})})) == std::vector<float>{2.f});
   CHECK(own.wanted().empty());  // nothing more to gain, nothing to record
   options.every_tap = true;
   CHECK(SharedCoverage(model, options).wanted() == std::vector<int64_t>{0, 1, 2});
@@ -354,7 +357,7 @@ TEST_CASE(
   options.criteria = "nc";
   SharedCoverage reported(model, options);
   CHECK(reported.wanted() == std::vector<int64_t>{0});
-  const at::Tensor gain = reported.update({at::ones({2, 1})});
+  const at::Tensor gain = reported.update({0}, {at::ones({2, 1})});
   CHECK((!gain.defined() || gain.eq(0).all().item<bool>()));
   CHECK(reported.values() == std::vector<std::pair<std::string, double>>{{"nc", 1.}});
 }

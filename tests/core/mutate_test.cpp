@@ -30,7 +30,6 @@ struct Setting {
     x = lo + (hi - lo) * at::rand({n, kInputs}, boxes.generator());
     x = at::clamp(x, lo, hi);
     eta = (hi - lo) * 0.25;
-    reach = hi - lo;
     stage = at::arange(n).to(at::kFloat);
   }
 
@@ -43,16 +42,20 @@ struct Setting {
     hi = at::full_like(x, 1000.);
     x = at::zeros_like(x);
     eta = at::full_like(x, step);
-    reach = at::full_like(x, 1000.);
+    share = step / 1000.;
   }
 
   at::Tensor apply(const Mutation& mutation) {
-    MutationContext context{
-        lo, hi, eta, reach, stage, steps, mutation.gradient ? &objective : nullptr, rng, deadline};
+    MutationContext context{lo,    hi,
+                            eta,   share,
+                            stage, /*fresh=*/true,
+                            steps, mutation.gradient ? &objective : nullptr,
+                            rng,   deadline};
     return mutation.apply(x, context);
   }
 
-  at::Tensor lo, hi, x, eta, reach, stage;
+  at::Tensor lo, hi, x, eta, stage;
+  double share = 0.25;
   int64_t steps = 4, calls = 0;
   Rng rng;
   Deadline deadline{};
@@ -148,9 +151,8 @@ TEST_CASE("mutations: one step for the whole batch does as well as one per coord
     CAPTURE(mutation.name);
     Setting one(9), all(9);
     one.eta = at::full({1, 1}, 0.125);
-    one.reach = at::full({1, 1}, 1.25);
+    one.share = all.share = 0.1;
     all.eta = at::full({9, kInputs}, 0.125);
-    all.reach = at::full({9, kInputs}, 1.25);
     CHECK(at::equal(one.apply(mutation), all.apply(mutation)));
   }
 }

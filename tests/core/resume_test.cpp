@@ -86,7 +86,9 @@ TEST_CASE("run_campaign: from any checkpoint on it ends as the campaign that was
         const InstanceResult &mine = whole.result.instances[k], &theirs = rest.result.instances[k];
         CHECK(mine.findings == theirs.findings);
         CHECK(mine.best_margin == theirs.best_margin);
-        CHECK(at::equal(mine.closest, theirs.closest));
+        // Under `paper` an instance may never have been drawn.
+        REQUIRE(mine.closest.defined() == theirs.closest.defined());
+        if (mine.closest.defined()) CHECK(at::equal(mine.closest, theirs.closest));
       }
     }
   }

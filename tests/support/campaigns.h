@@ -35,7 +35,7 @@ inline LoopOptions test_options(int64_t candidates) {
   options.candidates = candidates;
   options.threads = 1;
   options.batch = "8";
-  options.memory_mib = 1;
+  options.memory_mib = 16;
   return options;
 }
 

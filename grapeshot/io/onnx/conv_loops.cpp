@@ -7,6 +7,8 @@
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/clones.h"
+
 namespace grapeshot::onnx {
 namespace {
 
@@ -118,6 +120,42 @@ at::Tensor channels_last(int64_t n, int64_t c, int64_t h, int64_t w,
   return at::empty({n, c, h, w}, options.memory_format(at::MemoryFormat::ChannelsLast));
 }
 
+// Images of few channels come with channels first, as files have them.
+constexpr int64_t kFewChannels = 4;
+
+bool channels_first(const at::Tensor& x) {
+  return x.size(1) > 1 && x.size(1) <= kFewChannels && x.is_contiguous();
+}
+
+template <int64_t C>
+void interleave(const float* from, float* to, int64_t plane, int64_t width) {
+  for (int64_t j = 0; j < width; ++j) {
+    for (int64_t c = 0; c < C; ++c) to[j * C + c] = from[c * plane + j];
+  }
+}
+
+template <int64_t C>
+void part(const float* from, float* to, int64_t plane, int64_t width) {
+  for (int64_t j = 0; j < width; ++j) {
+    for (int64_t c = 0; c < C; ++c) to[c * plane + j] = from[j * C + c];
+  }
+}
+
+// One row of pixels from planes `plane` floats apart to channels last, and back.
+GRAPESHOT_CLONES void row_to_last(const float* from, float* to, int64_t channels, int64_t plane,
+                                  int64_t width) {
+  if (channels == 2) return interleave<2>(from, to, plane, width);
+  if (channels == 3) return interleave<3>(from, to, plane, width);
+  interleave<4>(from, to, plane, width);
+}
+
+GRAPESHOT_CLONES void row_to_first(const float* from, float* to, int64_t channels, int64_t plane,
+                                   int64_t width) {
+  if (channels == 2) return part<2>(from, to, plane, width);
+  if (channels == 3) return part<3>(from, to, plane, width);
+  part<4>(from, to, plane, width);
+}
+
 }  // namespace
 
 ConvPlan kernel_plan(const at::Tensor& weight) {
@@ -140,9 +178,16 @@ int best_conv_level() {
 }
 
 bool suits_loops(const ConvPlan& plan) {
-  // oneDNN has no good gradient for few channels; for more it does as well.
   const int64_t filled = vectors_of(plan.filters) * kLane;
-  return plan.columns * plan.channels <= 2 * kLane && plan.filters * 4 >= filled * 3;
+  const int64_t depth = plan.rows * plan.columns * plan.channels;
+  // oneDNN has no good gradient for few channels, nor for strides.
+  const bool few = plan.columns * plan.channels <= 2 * kLane;
+  const bool strided = plan.down > 1 || plan.right > 1;
+  // Every image reads all weights again: where those are not near, oneDNN orders its work better.
+  constexpr int64_t kNear = int64_t{1} << 18;
+  const bool near = best_conv_level() == 2 && depth * plan.filters <= kNear;
+  const bool full = plan.filters * 4 >= filled * 3;
+  return full ? few || near : strided && plan.filters * 2 >= filled && near;
 }
 
 at::Tensor pack_forward(const ConvPlan& plan, const at::Tensor& weight) {
@@ -163,8 +208,9 @@ at::Tensor conv_forward(const ConvPlan& plan, const at::Tensor& packed, const at
   const int64_t n = x.size(0), height = x.size(2), width = x.size(3);
   const int64_t out_height = plan.out_height(height), out_width = plan.out_width(width);
   const Padded in = padded(plan, height, width);
-  const bool pads = in.height != height || in.width != width;
-  const at::Tensor from = x.contiguous(at::MemoryFormat::ChannelsLast);
+  const bool first = channels_first(x);
+  const bool pads = first || in.height != height || in.width != width;
+  const at::Tensor from = first ? x : x.contiguous(at::MemoryFormat::ChannelsLast);
   at::Tensor y = channels_last(n, plan.filters, out_height, out_width, x.options());
   const int64_t vectors = vectors_of(plan.filters);
   const at::Tensor start = bias.numel() == vectors * kLane
@@ -191,9 +237,13 @@ at::Tensor conv_forward(const ConvPlan& plan, const at::Tensor& packed, const at
     const float* source = image;
     if (pads) {
       for (int64_t r = 0; r < height; ++r) {
-        std::memcpy(frame.data() + (r + plan.top) * in.pitch + plan.left * plan.channels,
-                    image + r * width * plan.channels,
-                    static_cast<size_t>(width * plan.channels) * sizeof(float));
+        float* row = frame.data() + (r + plan.top) * in.pitch + plan.left * plan.channels;
+        if (first) {
+          row_to_last(image + r * width, row, plan.channels, height * width, width);
+        } else {
+          std::memcpy(row, image + r * width * plan.channels,
+                      static_cast<size_t>(width * plan.channels) * sizeof(float));
+        }
       }
       source = frame.data();
     }
@@ -205,7 +255,7 @@ at::Tensor conv_forward(const ConvPlan& plan, const at::Tensor& packed, const at
 }
 
 at::Tensor conv_backward(const ConvPlan& plan, const at::Tensor& packed, const at::Tensor& gradient,
-                         int64_t height, int64_t width, int level) {
+                         int64_t height, int64_t width, bool first, int level) {
   const int64_t n = gradient.size(0), out_height = gradient.size(2), out_width = gradient.size(3);
   const Padded in = padded(plan, height, width);
   const at::Tensor from = gradient.contiguous(at::MemoryFormat::ChannelsLast);
@@ -230,10 +280,16 @@ at::Tensor conv_backward(const ConvPlan& plan, const at::Tensor& packed, const a
                       plan.filters,
                       offsets.data(),
                       keep.data()};
-  const std::vector<int64_t> from_offsets =
-      pixel_offsets(out_height, out_width, out_width * plan.filters, plan.filters);
+  // Windows of few floats that are side by side would wait for each other: one below the other
+  // then.
+  const bool down = per_row <= 2;
+  const auto offsets_of = [&](int64_t pitch, int64_t step) {
+    return down ? pixel_offsets(out_width, out_height, step, pitch)
+                : pixel_offsets(out_height, out_width, pitch, step);
+  };
+  const std::vector<int64_t> from_offsets = offsets_of(out_width * plan.filters, plan.filters);
   const std::vector<int64_t> to_offsets =
-      pixel_offsets(out_height, out_width, plan.down * in.pitch, plan.right * plan.channels);
+      offsets_of(plan.down * in.pitch, plan.right * plan.channels);
   const auto* pixels = from.const_data_ptr<float>();
   const int64_t of_gradient = out_height * out_width * plan.filters;
   const int64_t of_image = height * width * plan.channels;
@@ -241,7 +297,8 @@ at::Tensor conv_backward(const ConvPlan& plan, const at::Tensor& packed, const a
     run(kind, {g, to, from_offsets.data(), to_offsets.data(), out_height * out_width}, level);
   };
   // The last vector of a window's row may reach beyond the image, by zeros.
-  if (in.height == height && in.width == width) {
+  first = first && plan.channels > 1 && plan.channels <= kFewChannels;
+  if (!first && in.height == height && in.width == width) {
     at::Tensor x = at::zeros({n * of_image + kLane}, gradient.options());
     auto* to = x.mutable_data_ptr<float>();
     for (int64_t i = 0; i < n; ++i) add(pixels + i * of_gradient, to + i * of_image);
@@ -249,16 +306,21 @@ at::Tensor conv_backward(const ConvPlan& plan, const at::Tensor& packed, const a
         .view({n, height, width, plan.channels})
         .permute({0, 3, 1, 2});
   }
-  at::Tensor x = channels_last(n, plan.channels, height, width, gradient.options());
+  const auto format = first ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast;
+  at::Tensor x = at::empty({n, plan.channels, height, width}, gradient.options(), format);
   auto* to = x.mutable_data_ptr<float>();
   std::vector<float> frame(static_cast<size_t>(in.height * in.pitch + kLane));
   for (int64_t i = 0; i < n; ++i) {
     std::fill(frame.begin(), frame.end(), 0.f);
     add(pixels + i * of_gradient, frame.data());
     for (int64_t r = 0; r < height; ++r) {
-      std::memcpy(to + i * of_image + r * width * plan.channels,
-                  frame.data() + (r + plan.top) * in.pitch + plan.left * plan.channels,
-                  static_cast<size_t>(width * plan.channels) * sizeof(float));
+      const float* row = frame.data() + (r + plan.top) * in.pitch + plan.left * plan.channels;
+      if (first) {
+        row_to_first(row, to + i * of_image + r * width, plan.channels, height * width, width);
+      } else {
+        std::memcpy(to + i * of_image + r * width * plan.channels, row,
+                    static_cast<size_t>(width * plan.channels) * sizeof(float));
+      }
     }
   }
   return x;
@@ -311,7 +373,7 @@ at::Tensor product_forward(const at::Tensor& packed, const at::Tensor& bias, con
 at::Tensor product_backward(const at::Tensor& packed, const at::Tensor& gradient, int64_t k) {
   if (gradient.size(0) == 0) return at::empty({0, k}, gradient.options());
   return as_matrix(conv_backward(product_plan(k, gradient.size(1)), packed, as_image(gradient), 1,
-                                 gradient.size(0)));
+                                 gradient.size(0), false));
 }
 
 }  // namespace grapeshot::onnx

@@ -48,10 +48,11 @@ struct ConvPlan {
                                       const at::Tensor& bias, const at::Tensor& x, bool relu,
                                       int level = best_conv_level());
 
-/// dL/dx [M, C, height, width], channels last, of dL/dy [M, O, H', W'].
+/// dL/dx [M, C, height, width] of dL/dy [M, O, H', W'], channels last in memory, or first where
+/// that is asked and C is at most 4.
 [[nodiscard]] at::Tensor conv_backward(const ConvPlan& plan, const at::Tensor& packed,
                                        const at::Tensor& gradient, int64_t height, int64_t width,
-                                       int level = best_conv_level());
+                                       bool channels_first = false, int level = best_conv_level());
 
 // The same loops for matrices: x W + b.
 

@@ -174,6 +174,48 @@ void make_pointwise(Network& network, const Recording&) {
   }
 }
 
+void flatten_channels_last(Network& network, const Recording& recording) {
+  Links links(network);
+  // Whether channels come last in memory: what a convolution writes, through what keeps its order.
+  static constexpr std::string_view kKeepers[] = {"Add",     "Affine",  "AveragePool", "Dropout",
+                                                  "MaxPool", "Sigmoid", "Relu",        "Tanh"};
+  const auto comes_last = [&](const std::string& name) {
+    const BoundNode* writer = links.writer(name);
+    while (writer && std::ranges::find(kKeepers, writer->node.op) != std::end(kKeepers)) {
+      writer = links.writer(writer->node.inputs[0]);
+    }
+    return writer && (writer->node.op == "Conv" || writer->node.op == "PointwiseConv");
+  };
+  for (BoundNode& bound : network.nodes) {
+    if (!bound.run || bound.node.op != "Dense") continue;
+    BoundNode* flat = nullptr;
+    for (const std::string_view op : {"Flatten", "Reshape"}) {
+      if (!flat) flat = links.only_feeding(bound.node.inputs[0], op);
+    }
+    if (!flat) continue;
+    const TensorInfo& in = recording.tensors.at(flat->node.inputs[0]);
+    const TensorInfo& out = recording.tensors.at(flat->node.outputs[0]);
+    const at::Tensor weight = network.constants.at(bound.node.inputs[1]);
+    if (!in.rows || in.ragged || in.shape.size() != 4 || in.shape[0] != 1 ||
+        out.shape != std::vector<int64_t>{1, weight.size(0)} || !comes_last(flat->node.inputs[0])) {
+      continue;
+    }
+    const std::string base = bound.node.outputs[0], flat_name = base + "/flat";
+    const std::string ordered = free_name(network, base + "/channels-last");
+    network.constants[ordered] =
+        weight.view({in.shape[1], in.shape[2] * in.shape[3], weight.size(1)})
+            .transpose(0, 1)
+            .reshape(weight.sizes())
+            .contiguous();
+    bound.node.inputs[0] = flat_name;
+    bound.node.inputs[1] = ordered;
+    flat->node.op = "FlattenLast";
+    flat->node.inputs.resize(1);
+    flat->node.outputs = {flat_name};
+    flat->run = flatten_last;
+  }
+}
+
 void order_channels(Network& network, const Recording&) {
   for (BoundNode& bound : network.nodes) {
     Node& node = bound.node;

@@ -177,4 +177,9 @@ Values affine(const Call& call) {
   return {unfold_rows(std::move(y), call.in[0])};
 }
 
+Values flatten_last(const Call& call) {
+  const at::Tensor& x = call.in[0].t;  // [N, 1, C, H, W]
+  return {{x.permute({0, 1, 3, 4, 2}).flatten(2), true}};
+}
+
 }  // namespace grapeshot::onnx

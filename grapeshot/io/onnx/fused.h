@@ -26,6 +26,9 @@ namespace grapeshot::onnx {
 /// where channels come last in memory. Inputs x, W [C, O] and b [O]; attributes strides and relu.
 [[nodiscard]] Values pointwise_conv(const Call& call);
 
+/// [1, C, H, W] to [1, H W C]: nothing to do where channels come last in memory.
+[[nodiscard]] Values flatten_last(const Call& call);
+
 /// x * a + b per channel, inputs x, a [C] and b [C]: a BatchNormalization that no layer could take
 /// in; attribute relu as for dense.
 [[nodiscard]] Values affine(const Call& call);

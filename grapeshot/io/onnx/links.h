@@ -34,6 +34,12 @@ class Links {
     return readers_[name].size() == 1 ? it->second : nullptr;
   }
 
+  /// The node that writes `name`, or null.
+  [[nodiscard]] BoundNode* writer(const std::string& name) const {
+    const auto it = writer_.find(name);
+    return it == writer_.end() || !it->second->run ? nullptr : it->second;
+  }
+
   const at::Tensor* constant(const std::string& name) const {
     const auto it = network_.constants.find(name);
     return it == network_.constants.end() ? nullptr : &it->second;
@@ -84,6 +90,7 @@ void make_dense(Network& network, const Recording& recording);
 void join_relu(Network& network, const Recording& recording);
 void join_sum(Network& network, const Recording& recording);
 void make_pointwise(Network& network, const Recording& recording);
+void flatten_channels_last(Network& network, const Recording& recording);
 void order_channels(Network& network, const Recording& recording);
 
 }  // namespace grapeshot::onnx

@@ -17,6 +17,7 @@
 #include "grapeshot/io/onnx/lower.h"
 #include "grapeshot/io/onnx/shapes.h"
 #include "grapeshot/io/onnx/surrogate.h"
+#include "grapeshot/io/onnx/window_loops.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -304,8 +305,13 @@ Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t
     const auto tap = static_cast<size_t>(wanted[k - 1]);
     at::Tensor a;
     if (!values[k].ragged) {
-      a = values[k].t.abs();  // [N, B, C, space...] or [N, units...]
-      a = tap_is_map_[tap] ? a.flatten(3).amax(3).flatten(1) : a.flatten(1);
+      const at::Tensor& t = values[k].t;  // [N, B, C, space...] or [N, units...]
+      if (tap_is_map_[tap] && t.dim() == 5) {
+        a = largest_of_channels(t.flatten(0, 1)).view({t.size(0), t.size(1) * t.size(2)});
+      } else {
+        a = t.abs();
+        a = tap_is_map_[tap] ? a.flatten(3).amax(3).flatten(1) : a.flatten(1);
+      }
     }
     // Where rows decide how many neurons there are, none of them fires.
     const bool odd = !a.defined() || a.size(1) != taps_[tap].neurons;

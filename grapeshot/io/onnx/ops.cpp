@@ -156,13 +156,13 @@ std::vector<int64_t> constant_ints(const Call& call, size_t input) {
   const at::Tensor& t = constant_input(call, input);
   GRAPESHOT_CHECK(t.scalar_type() == at::kLong || t.scalar_type() == at::kInt, kInvalidArgument,
                   "input ", input, " is not of an integer type");
-  const at::Tensor flat = t.to(at::kLong).contiguous();
+  const at::Tensor flat = t.cpu().to(at::kLong).contiguous();
   const auto* data = flat.const_data_ptr<int64_t>();
   return {data, data + flat.numel()};
 }
 
 std::vector<double> constant_numbers(const Call& call, size_t input) {
-  const at::Tensor flat = constant_input(call, input).to(at::kDouble).contiguous();
+  const at::Tensor flat = constant_input(call, input).cpu().to(at::kDouble).contiguous();
   const auto* data = flat.const_data_ptr<double>();
   return {data, data + flat.numel()};
 }

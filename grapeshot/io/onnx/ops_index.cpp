@@ -52,7 +52,7 @@ Values gather(const Call& call) {
   checked_count(sizes);
   if (!index.rows) {
     if (i.dim() == 0) return {Value{data.t.select(axis + data.rows, i.item<int64_t>()), data.rows}};
-    const at::Tensor y = data.t.index_select(axis + data.rows, i.flatten());
+    const at::Tensor y = data.t.index_select(axis + data.rows, i.flatten().to(data.t.device()));
     if (data.rows) sizes.insert(sizes.begin(), data.t.size(0));
     return {Value{y.reshape(sizes), data.rows}};
   }
@@ -98,7 +98,7 @@ Values slice(const Call& call) {
     end = std::clamp<int64_t>(end, -1, start);
     std::vector<int64_t> index;
     for (int64_t i = start; i > end; i += std::max(step, -size)) index.push_back(i);
-    y = y.index_select(axis, index_tensor(index));
+    y = y.index_select(axis, index_tensor(index).to(y.device()));
   }
   return {Value{y, x.rows}};
 }
@@ -203,7 +203,7 @@ Values pad(const Call& call) {
     if (torch_order[k] == 0 && torch_order[k + 1] == 0) continue;
     const std::vector<int64_t> index =
         padded_index(x.size(axis), torch_order[k], torch_order[k + 1], mode);
-    y = y.index_select(axis + x.rows, index_tensor(index));
+    y = y.index_select(axis + x.rows, index_tensor(index).to(y.device()));
   }
   return {Value{y, x.rows}};
 }

@@ -76,7 +76,7 @@ int64_t nearest(const Axis& a, float x, const Rule& rule) {
 at::Tensor resize_nearest(const at::Tensor& x, const Axis& a, const Rule& rule) {
   std::vector<int64_t> index;
   for (int64_t i = 0; i < a.out; ++i) index.push_back(nearest(a, source(a, i, rule), rule));
-  return x.index_select(a.axis, at::tensor(index, at::TensorOptions(at::kLong)));
+  return x.index_select(a.axis, at::tensor(index, at::TensorOptions(at::kLong)).to(x.device()));
 }
 
 // Keys' cubic at distances 1 + t, t, 1 - t, 2 - t.
@@ -112,7 +112,7 @@ at::Tensor resize_by_weights(const at::Tensor& x, const Axis& a, const Rule& rul
     }
     for (int64_t k = 0; rule.exclude_outside && k < a.in; ++k) w[k][i] /= total;
   }
-  const at::Tensor y = at::matmul(x.movedim(a.axis, -1), weight.to(x.scalar_type()));
+  const at::Tensor y = at::matmul(x.movedim(a.axis, -1), weight.to(x.options()));
   return y.movedim(-1, a.axis);
 }
 
@@ -124,7 +124,7 @@ at::Tensor extrapolated(const at::Tensor& y, const Axis& a, const Rule& rule) {
     outside.push_back(x < 0.f || x > static_cast<float>(a.in - 1));
   }
   along[static_cast<size_t>(a.axis)] = a.out;
-  return y.masked_fill(at::tensor(outside).ne(0).reshape(along), rule.extrapolation);
+  return y.masked_fill(at::tensor(outside).ne(0).reshape(along).to(y.device()), rule.extrapolation);
 }
 
 // Whole pixels repeated along the last two of four axes are one call.

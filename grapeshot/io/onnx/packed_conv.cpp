@@ -59,7 +59,8 @@ at::Tensor packed_conv_gradient(const Call& call, const at::Tensor& gradient) {
   const at::Tensor g = gradient.flatten(0, 1);
   const Window w = window_of(call, x);
   if (g.scalar_type() == at::kFloat && g.device().is_cpu()) {
-    return conv_backward(plan_of(weight, w), call.in[kBackward].t, g, x.size(2), x.size(3))
+    return conv_backward(plan_of(weight, w), call.in[kBackward].t, g, x.size(2), x.size(3),
+                         x.is_contiguous())
         .view(call.in[0].t.sizes());
   }
   // The padding that torch does not know belongs to nobody.

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/core/memory.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -28,7 +29,10 @@ Values run_batch(const BoundNode& bound, const Call& call, const std::string& pa
     return bound.run(call);
   } catch (const Error& e) {
     throw Error(e.code(), place() + e.what());
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(place() + "out of memory");
   } catch (const c10::Error& e) {
+    if (is_out_of_memory(e)) throw OutOfMemory(place() + "out of memory");
     std::string why = e.what_without_backtrace();
     why = why.substr(0, why.find('\n'));
     throw Error(ErrorCode::kInvalidArgument, place() + why);
@@ -139,20 +143,23 @@ int32_t Program::slot(const std::string& tensor) const {
   return it->second;
 }
 
-const std::vector<Value>& Program::constants_for(at::ScalarType type) const {
-  if (type != at::kDouble) return constants_;
-  std::call_once(doubles_->made, [&] {
-    doubles_->constants = constants_;
-    for (Value& v : doubles_->constants) {
-      if (v.t.defined() && v.t.scalar_type() == at::kFloat) v.t = v.t.to(at::kDouble);
-    }
-  });
-  return doubles_->constants;
+const std::vector<Value>& Program::constants_for(const at::Tensor& x) const {
+  if (x.scalar_type() == at::kFloat && x.device().is_cpu()) return constants_;
+  const std::lock_guard lock(copies_->mutex);
+  std::vector<Value>& copy = copies_->of[{x.scalar_type(), x.device().str()}];
+  if (!copy.empty() || constants_.empty()) return copy;
+  copy = constants_;
+  for (Value& v : copy) {
+    // Shapes, indices and single numbers are read on the host.
+    if (!v.t.defined() || v.t.scalar_type() != at::kFloat) continue;
+    v.t = v.t.dim() == 0 ? v.t.to(x.scalar_type()) : v.t.to(x.options());
+  }
+  return copy;
 }
 
 std::vector<Value> Program::run(const at::Tensor& x, const std::vector<int32_t>& wanted,
                                 const Surrogate& surrogate, std::vector<float>* reach) const {
-  const std::vector<Value>& constants = constants_for(x.scalar_type());
+  const std::vector<Value>& constants = constants_for(x);
   std::vector<Value> computed(constants.size());
   computed[static_cast<size_t>(input_)] = {x, true};
   const auto value = [&](int32_t slot) -> const Value& {

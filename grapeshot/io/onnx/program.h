@@ -78,8 +78,8 @@ class Program {
   explicit Program(const Network& network);
 
   /// The tensors named `wanted` ([N, shape...] each, constants as they are) for x [N,
-  /// input_shape...], float32 or float64. Stops as soon as the last of them is there. Thread-safe.
-  /// `reach`, when given, gets what Model::reach() says.
+  /// input_shape...], of any floating type, on any device. Stops as soon as the last of them is
+  /// there. Thread-safe. `reach`, when given, gets what Model::reach() says.
   [[nodiscard]] std::vector<Value> run(const at::Tensor& x, const std::vector<int32_t>& wanted,
                                        const Surrogate& surrogate,
                                        std::vector<float>* reach = nullptr) const;
@@ -107,7 +107,7 @@ class Program {
     int64_t sign = -1;  ///< its number among the signs of rows
   };
 
-  [[nodiscard]] const std::vector<Value>& constants_for(at::ScalarType type) const;
+  [[nodiscard]] const std::vector<Value>& constants_for(const at::Tensor& x) const;
 
   std::string path_;
   int64_t opset_;
@@ -118,11 +118,12 @@ class Program {
   std::vector<int32_t> ready_after_;  ///< per slot the number of steps after which it is there
   std::unordered_map<std::string, int32_t> slots_;
   std::vector<Value> constants_;  ///< by slot, undefined where a step writes
-  struct Doubles {
-    std::once_flag made;
-    std::vector<Value> constants;
+  // The same of other types, and on other devices.
+  struct Copies {
+    std::mutex mutex;
+    std::map<std::pair<at::ScalarType, std::string>, std::vector<Value>> of;
   };
-  std::unique_ptr<Doubles> doubles_ = std::make_unique<Doubles>();
+  std::unique_ptr<Copies> copies_ = std::make_unique<Copies>();
 };
 
 }  // namespace grapeshot::onnx

@@ -175,6 +175,11 @@ Pulled max_pool(const Pull& p) {
   return {max_pool_gradient(p.call, p.out, p.gradient)};
 }
 
+Pulled flatten_last(const Pull& p) {
+  const at::IntArrayRef in = p.call.in[0].t.sizes();
+  return {p.gradient.reshape({in[0], in[1], in[3], in[4], in[2]}).permute({0, 1, 4, 2, 3})};
+}
+
 struct Row {
   std::string_view op;
   PullFn pull;
@@ -191,6 +196,7 @@ constexpr Row kTable[] = {
     {"Dense", dense},
     {"Dropout", identity},
     {"Flatten", reshape},
+    {"FlattenLast", flatten_last},
     {"Identity", identity},
     {"MaxPool", max_pool, max_pool_pulls},
     {"Mul", mul},

@@ -32,7 +32,7 @@ std::pair<Value, at::Tensor> Program::gradient(
     const at::Tensor& x, int32_t wanted, const Surrogate& surrogate,
     const std::function<at::Tensor(const Value& y)>& cotangent) const {
   const at::NoGradGuard no_grad;
-  const std::vector<Value>& constants = constants_for(x.scalar_type());
+  const std::vector<Value>& constants = constants_for(x);
   std::vector<Value> computed(constants.size());
   std::vector<bool> live(constants.size(), false);  // a gradient flows from here to the input
   computed[static_cast<size_t>(input_)] = {x, true};

@@ -316,4 +316,44 @@ at::Tensor mean_pool_last(const at::Tensor& x, const Window& window) {
                     [&](const float* from, float* to) { mean(from, in, to, out, steps); });
 }
 
+namespace {
+
+// Without their sign, floats are in the order of their bits, NaN behind all others.
+constexpr int32_t kNoSign = 0x7fffffff;
+
+GRAPESHOT_CLONES void largest_last(const int32_t* x, int64_t pixels, int64_t channels,
+                                   int32_t* most) {
+  for (int64_t p = 0; p < pixels; ++p, x += channels) {
+    for (int64_t c = 0; c < channels; ++c) most[c] = std::max(most[c], x[c] & kNoSign);
+  }
+}
+
+GRAPESHOT_CLONES int32_t largest(const int32_t* x, int64_t n) {
+  int32_t most = 0;
+  for (int64_t i = 0; i < n; ++i) most = std::max(most, x[i] & kNoSign);
+  return most;
+}
+
+}  // namespace
+
+at::Tensor largest_of_channels(const at::Tensor& x) {
+  const int64_t n = x.size(0), channels = x.size(1), pixels = x.size(2) * x.size(3);
+  const bool last = x.is_contiguous(at::MemoryFormat::ChannelsLast);
+  if (x.scalar_type() != at::kFloat || !x.device().is_cpu() || (!last && !x.is_contiguous())) {
+    return x.abs().flatten(2).amax(2);
+  }
+  const at::Tensor out = at::zeros({n, channels}, x.options().memory_format(std::nullopt));
+  const at::Tensor bits = x.view(at::kInt), out_bits = out.view(at::kInt);
+  const auto* from = bits.const_data_ptr<int32_t>();
+  auto* to = out_bits.mutable_data_ptr<int32_t>();
+  for (int64_t i = 0; i < n; ++i, from += channels * pixels, to += channels) {
+    if (last) {
+      largest_last(from, pixels, channels, to);
+    } else {
+      for (int64_t c = 0; c < channels; ++c) to[c] = largest(from + c * pixels, pixels);
+    }
+  }
+  return out;
+}
+
 }  // namespace grapeshot::onnx

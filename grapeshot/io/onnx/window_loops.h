@@ -33,4 +33,7 @@ namespace grapeshot::onnx {
 /// The mean, of what is_pooled_last() says, without padding, dilation and ceil_mode.
 [[nodiscard]] at::Tensor mean_pool_last(const at::Tensor& x, const Window& window);
 
+/// The largest |x| of every channel of x [M, C, H, W]: [M, C], in any order of memory. NaN wins.
+[[nodiscard]] at::Tensor largest_of_channels(const at::Tensor& x);
+
 }  // namespace grapeshot::onnx

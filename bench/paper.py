@@ -3,9 +3,9 @@ Networks" (Zhang and Sui, 2026) on the models at hand: its Tables 3 to 7 and Fig
 leaves out (instances falsified, distinct violations, inputs checked), beside its own numbers.
 
 A group is a model with its specifications. Batch modes have a window per group, Seq-Fixed the same
-time per instance. `--seconds` is the budget of all runs together; windows follow from it. Without
-../shared: examples/digits. CSV, SVG and JSON go to bench/results/paper, the page to
-bench/results/paper/paper.md.
+time per instance. `--budget` is the time of all windows together; boxes of unequal widths
+have a budget of candidates and come on top. Without
+../shared: examples/digits. The page, CSV and SVG go to docs/results/paper.md, docs/results/paper/.
 """
 
 import csv
@@ -38,7 +38,7 @@ UNEQUAL = {
     "collins_rul": "2025_collins_rul_cnn_2022",
     "digits": None,
 }
-MOST_GROUPS = {"acasxu": 4}
+CLAIM_CANDIDATES = 200  # for every instance
 
 
 def at_hand(sets):
@@ -47,7 +47,7 @@ def at_hand(sets):
     for name, folder in sets.items():
         place = digits if folder is None else common.SHARED / "vnncomp" / folder
         if (place / "instances.csv").exists():
-            out[name] = throughput.networks(place)[: MOST_GROUPS.get(name)]
+            out[name] = throughput.networks(place)
     return out or {"digits": throughput.networks(digits)}
 
 
@@ -67,9 +67,12 @@ class Runner:
 
     def run(self, what, group, options):
         model, specs = group
+        return self.run_on(what, model, [model, *specs], len(specs), options)
+
+    def run_on(self, what, model, problem, instances, options):
         shutil.rmtree(self.place, ignore_errors=True)
         command = [
-            *(common.relative(common.PROGRAM), "fuzz", model, *specs, "--keep-going", "--json"),
+            *(common.relative(common.PROGRAM), "fuzz", *problem, "--keep-going", "--json"),
             *("--quiet", "--checkpoint", "0", "--steps", str(STEPS), *map(str, options)),
             *("--out", common.relative(self.place)),
         ]
@@ -79,7 +82,7 @@ class Runner:
         curve.append((said["seconds"], said["violations"]))
         kept = {key: said[key] for key in paper_tables.KEYS}
         self.runs.append(
-            {**what, "model": model, "instances": len(specs), **kept, "command": " ".join(command)}
+            {**what, "model": model, "instances": instances, **kept, "command": " ".join(command)}
         )
         return {**self.runs[-1], "curve": curve}
 
@@ -88,15 +91,14 @@ def batch_options(mode, window, seed, *more):
     return ("--mode", f"batch-{mode}", "--seconds", f"{window:g}", "--seed", seed, *more)
 
 
-def units(sets, unequal):
-    """How many windows all experiments take."""
+def units(sets):
+    """How many windows the tables take."""
     groups = sum(len(g) for g in sets.values())
     instances = sum(len(specs) for g in sets.values() for _, specs in g)
     table4 = 2 * groups + instances
     table6 = len(MODES) * len(SCALES) * groups
     table7 = sum(len(MODES) * len(batches_of(g[0])) * REPEATS for g in sets.values())
-    claim = 3 * len(SCALES) * REPEATS * sum(len(g) for g in unequal.values())
-    return table4 + table6 + table7 + claim
+    return table4 + table6 + table7
 
 
 def batches_of(group):
@@ -152,21 +154,27 @@ def table7(runner, name, group, window):
     return out
 
 
-def claim(runner, name, groups, window):
-    """Instances falsified in all, by scale and s: REPEATS numbers each."""
+def claim(runner, name, groups):
+    """Instances falsified in all, by scale and s: REPEATS numbers each. The budget is in candidates, so
+    that neither the machine nor its load matters."""
+    common.RUNS.mkdir(parents=True, exist_ok=True)
+    listed = common.RUNS / f"claim-{name}.csv"
+    place = lambda path: os.path.relpath(common.ROOT / path, common.RUNS)  # noqa: E731
+    pairs = [(model, spec) for model, specs in groups for spec in specs]
+    listed.write_text("".join(f"{place(m)},{place(spec)},60\n" for m, spec in pairs))
     out = {}
     for scale, s in itertools.product(("fixed", "iso", "ani"), SCALES):
         # A fixed step is the same share of a unit, since it knows no range.
-        options = ("--scale", scale, "--scale-factor", s, "--eta", s)
+        options = ("--mode", "batch-iso", "--scale", scale, "--scale-factor", s, "--eta", s)
+        budget = ("--threads", "1", "--seconds", "0", "--candidates", CLAIM_CANDIDATES * len(pairs))
         out[scale, s] = [
-            sum(
-                runner.run(
-                    {"table": "claim", "set": name, "method": scale, "s": s, "seed": seed},
-                    g,
-                    batch_options("iso", window, seed, *options),
-                )["instances_falsified"]
-                for g in groups
-            )
+            runner.run_on(
+                {"table": "claim", "set": name, "method": scale, "s": s, "seed": seed},
+                name,
+                ["--instances", common.relative(listed)],
+                len(pairs),
+                (*options, *budget, "--seed", seed),
+            )["instances_falsified"]
             for seed in range(REPEATS)
         ]
     return out
@@ -175,7 +183,7 @@ def claim(runner, name, groups, window):
 def run(seconds, repeats):
     del repeats
     sets, unequal = at_hand(SETS), at_hand(UNEQUAL)
-    count = units(sets, unequal)
+    count = units(sets)
     start_up_s = 0.3  # of a process, which the budget pays as well
     window = max(seconds / count - start_up_s, 0.2)
     common.say(f"{count} windows of {window:.2f} s")
@@ -183,6 +191,7 @@ def run(seconds, repeats):
     shapes = {m: shape_of(m) for g in sets.values() for m, _ in g}
     found = {
         "window": window,
+        "budget": seconds,
         "sets": sets,
         "shapes": shapes,
         "steps": STEPS,
@@ -198,8 +207,8 @@ def run(seconds, repeats):
         found["table7"][name] = table7(runner, name, groups[0], window)
     for name, groups in unequal.items():
         common.say(f"{name}: boxes of unequal widths")
-        found["claim"][name] = claim(runner, name, groups, window)
-    folder = common.ROOT / "bench/results/paper"
+        found["claim"][name] = claim(runner, name, groups)
+    folder = common.ROOT / "docs/results/paper"
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "runs.csv", "w", newline="") as file:
         keys = sorted({key for r in runner.runs for key in r} - {"command"})
@@ -211,8 +220,8 @@ def run(seconds, repeats):
         (folder / f"fig6-{slug}.svg").write_text(paper_tables.figure6(name, results))
     machine = {"load_before": before, "cores": os.cpu_count(), **common.machine()}
     page = paper_tables.page(found, machine, SCALES, SHARES)
-    (folder / "paper.md").write_text(page)
-    common.say(f"wrote {common.relative(folder)}/paper.md, runs.csv and fig6-*.svg")
+    folder.with_suffix(".md").write_text(page)
+    common.say(f"wrote {common.relative(folder)}.md, and runs.csv and fig6-*.svg in the folder")
     rates = {
         name: {m: sum(r["candidates_per_s"] for r in rs) / len(rs) for m, rs in by.items()}
         for name, by in found["table4"].items()

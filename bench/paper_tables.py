@@ -240,7 +240,7 @@ def figure6(name, by):
 def page(found, machine, scales, shares):
     published = [[f"{s}, {m}", f"{v:,}", t, c, r] for s, m, v, t, c, r in PUBLISHED]
     figures = "\n".join(
-        f"![{name}](fig6-{name.lower().replace(' ', '-')}.svg)" for name in found["table4"]
+        f"![{name}](paper/fig6-{name.lower().replace(' ', '-')}.svg)" for name in found["table4"]
     )
     sevens = "\n\n".join(
         f"{name}, marks at |d| of 6, 9 and 13:\n\n{matrix(yields, (6, 9, 13))}\n\n"
@@ -250,7 +250,7 @@ def page(found, machine, scales, shares):
     head = ["the paper's, on a 96 GB GPU", "violations", "first after s", "coverage %", "candidates/s"]
     return f"""# The paper's experiments
 
-Made by `./dev bench paper`; {found["window"]:.2f} s a window, T = {found["steps"]}, on {machine["cores"]} cores ({machine["processor"]}), load {machine["load_before"]}
+Made by `grapeshot bench paper --budget {found["budget"]:.0f}`; {found["window"]:.2f} s a window, T = {found["steps"]}, on {machine["cores"]} cores ({machine["processor"]}), load {machine["load_before"]}
 before. Batch modes have a window per group, Seq-Fixed one per instance.
 
 ## Table 3: groups
@@ -283,7 +283,7 @@ Two-sided Mann-Whitney U, five runs, Benjamini-Hochberg at .05, Cohen's d; means
 
 ## Boxes of unequal widths: instances falsified by Fixed, Iso and Ani
 
-Five seeds; a fixed step is s input units. p-values as above.
+Five seeds, 200 candidates an instance, all networks of a set in one campaign under the paper's schedule and mutations, one\nbatch mixing the boxes of a network's instances; a fixed step is s input units. p-values as above.
 
 {claim_table(found, scales)}
 """

@@ -6,6 +6,8 @@ usage: run.py [NAME...] [--seconds S | --budget S] [--repeats N]
   falsify      every instance of the VNN-COMP folders, beside the best tools' times
   paper        the paper's tables and figure on the models at hand, within a budget of seconds
   sensitivity  the paper's constants, five values each, within a budget of seconds
+  engine       where the time goes: MFU, coverage, lanes, a busy neighbour, cost by batch
+  peers        projected gradient descent beside Foolbox
   instances    what a minute finds on whole benchmarks, by default and as in the paper
 Without NAME all of them. Prints Markdown tables; commands, loads and numbers go to
 bench/results/NAME.json.
@@ -16,14 +18,18 @@ import sys
 
 import attacks
 import common
+import engine
 import falsify
 import instances
 import paper
+import peers
 import sensitivity
 import throughput
 
 TASKS = {
     "throughput": (throughput.run, 30.0, 3),
+    "engine": (engine.run, 4.0, 5),
+    "peers": (peers.run, 10.0, 5),
     "instances": (instances.run, 60.0, 1),
     "attacks": (attacks.run, 20.0, 1),
     "falsify": (falsify.run, 60.0, 1),

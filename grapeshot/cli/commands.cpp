@@ -52,6 +52,11 @@ constexpr Command kTable[] = {
      "  grapeshot vnncomp benchmarks/acasxu --timeout 20 --json\n"
      "  grapeshot vnncomp benchmarks --results tool/results.csv --timeout 60   # who is wrong?\n",
      declare_vnncomp},
+    {"bench", "Measures: the paper's experiments, throughput, falsification, ...",
+     "  grapeshot bench paper --budget 1800          # Tables 3-7 and Figure 6 in half an hour\n"
+     "  grapeshot bench sensitivity --budget 600\n"
+     "  grapeshot bench throughput --seconds 30 --repeats 3\n",
+     declare_bench},
     {"version", "Version, LibTorch, processor.", "  grapeshot version --json\n", declare_version},
 };
 

@@ -44,6 +44,7 @@ Action declare_doctor(CLI::App& app);
 Action declare_list(CLI::App& app);
 Action declare_minimize(CLI::App& app);
 Action declare_vnncomp(CLI::App& app);
+Action declare_bench(CLI::App& app);
 Action declare_version(CLI::App& app);
 
 }  // namespace grapeshot::cli

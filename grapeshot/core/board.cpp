@@ -5,6 +5,12 @@
 #include "grapeshot/base/error.h"
 
 namespace grapeshot {
+
+int64_t count_instances(const std::vector<CampaignModel>& models) {
+  int64_t n = 0;
+  for (const CampaignModel& each : models) n += std::ssize(each.instances);
+  return n;
+}
 namespace {
 
 std::vector<int64_t> counts_of(const State& state, const std::string& at, size_t n) {

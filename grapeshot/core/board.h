@@ -35,6 +35,8 @@ struct Group {
   int64_t unbroken = 0, cost = 0, shards = 0;
 };
 
+[[nodiscard]] int64_t count_instances(const std::vector<CampaignModel>& models);
+
 /// A worker and what the campaign knows of it.
 struct Unit {
   size_t group = 0;

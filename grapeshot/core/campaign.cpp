@@ -18,6 +18,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/core/board.h"
 #include "grapeshot/core/denormals.h"
+#include "grapeshot/core/device.h"
 #include "grapeshot/core/memory.h"
 #include "grapeshot/core/precision.h"
 
@@ -104,12 +105,6 @@ class Campaign {
   }
 
  private:
-  static int64_t count_instances(const std::vector<CampaignModel>& models) {
-    int64_t n = 0;
-    for (const CampaignModel& each : models) n += std::ssize(each.instances);
-    return n;
-  }
-
   void prepare(Group& group) {
     std::vector<const Property*> properties;
     bool differences = true;
@@ -123,7 +118,7 @@ class Campaign {
       differences = differences && compares_outputs_only(p);
     }
     group.specs.emplace(properties);
-    group.originals = region_originals(group).to(at::Device(options_.device));
+    group.originals = region_originals(group).to(open_device(options_.device));
     group.specs->move_to(group.originals.device());
     group.pass_rows = rows_within(*group.model, room_.pass_bytes);
     group.bfloat16 = proposes_in_bfloat16(*group.model, options_, group.pass_rows);

@@ -1,14 +1,32 @@
 #include "grapeshot/core/coverage.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <numeric>
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/clones.h"
 #include "grapeshot/base/table.h"
 
 namespace grapeshot {
 namespace {
+
+// The largest of every column, none of them negative, as bits, which are in the order of the
+// floats.
+GRAPESHOT_CLONES void largest_of_columns(const int32_t* bits, int64_t rows, int64_t columns,
+                                         int32_t* most) {
+  for (int64_t r = 0; r < rows; ++r, bits += columns) {
+    for (int64_t c = 0; c < columns; ++c) most[c] = std::max(most[c], bits[c]);
+  }
+}
+
+// NaN is larger than all numbers there and hides what else is in the column.
+bool may_fire(int32_t bits, float tau) {
+  const auto largest = std::bit_cast<float>(bits);
+  return largest > tau || std::isnan(largest);
+}
 
 // Neuron coverage (Pei et al., 2017) with a fixed threshold, as in Zhang and Sui, 2026, Eq. 16.
 class NeuronCoverage final : public Criterion {
@@ -87,10 +105,16 @@ class NeuronCoverage final : public Criterion {
     const auto* a = seen.const_data_ptr<float>();
     auto* g = gain.mutable_data_ptr<float>();
     const auto tau = static_cast<float>(options_.tau);
+    // Most batches fire nothing new.
+    std::vector<int32_t> most(static_cast<size_t>(seen.size(1)), 0);
+    const at::Tensor bits = seen.view(at::kInt);
+    largest_of_columns(bits.const_data_ptr<int32_t>(), seen.size(0), seen.size(1), most.data());
     std::vector<bool> fires(open.size(), false);
-    for (int64_t r = 0; r < seen.size(0); ++r, a += seen.size(1)) {
-      for (size_t k = 0; k < open.size(); ++k) {
-        if (!(a[all ? open[k] : static_cast<int64_t>(k)] > tau)) continue;
+    for (size_t k = 0; k < open.size(); ++k) {
+      const auto column = all ? open[k] : static_cast<int64_t>(k);
+      if (!may_fire(most[static_cast<size_t>(column)], tau)) continue;
+      for (int64_t r = 0; r < seen.size(0); ++r) {
+        if (!(a[r * seen.size(1) + column] > tau)) continue;
         g[r] += 1.f;
         fires[k] = true;
       }

@@ -24,14 +24,25 @@ double sum_of(const double* child) {
 
 // The first child whose running sum passes `share` of their sum, or the last that has any.
 int64_t pick_child(const double* child, double sum, double share) {
+  constexpr int64_t kBlock = 8;  // whose sum is not waited for
   const double aim = share * sum;
   double running = 0.;
-  int64_t last = 0;
-  for (int64_t i = 0; i < EnergyTree::kChildren; ++i) {
-    if (child[i] > 0.) last = i;
-    running += child[i];
-    if (running > aim) return last;
+  int64_t last = EnergyTree::kChildren - 1;
+  for (int64_t i = 0; i < EnergyTree::kChildren; i += kBlock) {
+    const double* c = child + i;
+    const double block = ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
+    if (!(running + block > aim) && i + kBlock < EnergyTree::kChildren) {
+      running += block;
+      continue;
+    }
+    for (int64_t k = i; k < i + kBlock; ++k) {
+      if (child[k] > 0.) last = k;
+      running += child[k];
+      if (running > aim) return last;
+    }
+    if (block > 0.) return last;
   }
+  while (last > 0 && !(child[last] > 0.)) --last;
   return last;
 }
 

@@ -6,9 +6,6 @@
 #include <sstream>
 #include <string>
 
-#include <ATen/Context.h>
-#include <torch/version.h>
-
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
 #include "grapeshot/core/coverage.h"
@@ -83,8 +80,6 @@ void check_options(const LoopOptions& o) {
   check_choice(o.device, {"cpu", "cuda"}, "device");
   check_range(o.device == "cpu" || o.mutations != "portfolio", "device",
               "cpu with --mutations portfolio");
-  check_range(o.device == "cpu" || at::hasCUDA(), "device",
-              str("cpu here: LibTorch ", TORCH_VERSION, " finds no CUDA device"));
   check_choice(o.precision, {"auto", "float32", "bfloat16"}, "precision");
   check_choice(o.schedule, {"fair", "paper"}, "schedule");
   check_choice(o.coverage, {"global", "best-input"}, "coverage");

@@ -217,6 +217,7 @@ void OnnxModel::find_taps() {
     tap.neurons = map ? shape[0] * shape[1] : product(shape);
     taps_.push_back(tap);
     tap_is_map_.push_back(map);
+    tap_never_negative_.push_back(node.op == "Relu");
   }
 }
 
@@ -309,7 +310,7 @@ Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t
       if (tap_is_map_[tap] && t.dim() == 5) {
         a = largest_of_channels(t.flatten(0, 1)).view({t.size(0), t.size(1) * t.size(2)});
       } else {
-        a = t.abs();
+        a = tap_never_negative_[tap] ? t : t.abs();
         a = tap_is_map_[tap] ? a.flatten(3).amax(3).flatten(1) : a.flatten(1);
       }
     }

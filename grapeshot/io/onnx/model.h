@@ -78,7 +78,8 @@ class OnnxModel final : public Model {
   Recording recording_;
   Compiled as_read_, lowered_;
   std::vector<Tap> taps_;
-  std::vector<bool> tap_is_map_;  ///< [B, C, space...]: a neuron is a channel
+  std::vector<bool> tap_is_map_;          ///< [B, C, space...]: a neuron is a channel
+  std::vector<bool> tap_never_negative_;  ///< its |a| is itself
   bool has_surrogates_ = false;
   std::string fallback_;
 };

@@ -67,3 +67,14 @@ def write_results(folder, name, results):
     path = folder / f"{name}.json"
     path.write_text(json.dumps(results, indent=1) + "\n")
     say(f"wrote {relative(path)}")
+
+
+def show_in_readme(name, table, readme=ROOT / "README.md"):
+    """Puts the table between <!-- bench: NAME --> and <!-- end --> in the README, where it has such a place."""
+    text = readme.read_text()
+    begin, end = f"<!-- bench: {name} -->\n", "<!-- end -->"
+    if begin not in text:
+        return
+    before, rest = text.split(begin, 1)
+    readme.write_text(f"{before}{begin}{table}\n{end}{rest.split(end, 1)[1]}")
+    say(f"wrote the table of {name} into {relative(readme)}")

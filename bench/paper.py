@@ -38,7 +38,7 @@ UNEQUAL = {
     "collins_rul": "2025_collins_rul_cnn_2022",
     "digits": None,
 }
-CLAIM_CANDIDATES = 200  # for every instance
+CLAIM_CANDIDATES = 50  # for every instance
 
 
 def at_hand(sets):

@@ -283,7 +283,7 @@ Two-sided Mann-Whitney U, five runs, Benjamini-Hochberg at .05, Cohen's d; means
 
 ## Boxes of unequal widths: instances falsified by Fixed, Iso and Ani
 
-Five seeds, 200 candidates an instance, all networks of a set in one campaign under the paper's schedule and mutations, one\nbatch mixing the boxes of a network's instances; a fixed step is s input units. p-values as above.
+Five seeds, 50 candidates an instance, all networks of a set in one campaign under the paper's schedule and mutations, one\nbatch mixing the boxes of a network's instances; a fixed step is s input units. p-values as above.
 
 {claim_table(found, scales)}
 """

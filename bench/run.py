@@ -10,7 +10,7 @@ usage: run.py [NAME...] [--seconds S | --budget S] [--repeats N]
   peers        projected gradient descent beside Foolbox
   instances    what a minute finds on whole benchmarks, by default and as in the paper
 Without NAME all of them. Prints Markdown tables; commands, loads and numbers go to
-bench/results/NAME.json.
+bench/results/NAME.json; tables that README shows go there.
 """
 
 import argparse
@@ -54,6 +54,7 @@ def main():
         task, seconds, repeats = TASKS[name]
         results = task(arguments.seconds or seconds, arguments.repeats or repeats)
         common.write_results(common.ROOT / "bench/results", name, {"machine": common.machine(), **results})
+        common.show_in_readme(name, results["table"])
         print(f"\n{results['table']}\n")
         wrong += results.get("wrong", 0)
     return 1 if wrong else 0

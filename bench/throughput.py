@@ -56,7 +56,7 @@ def our_command(model, specs, seconds):
     return [
         *(common.relative(common.PROGRAM), "fuzz", model, *specs, "--mode", "batch-iso"),
         *("--weights", "gradient=1,boundary=0,random=0", "--steps", "10", "--batch", "15"),
-        *("--threads", "1", "--keep-going", "--seconds", f"{seconds:g}", "--json", "--quiet"),
+        *("--threads", "1", "--precision", "float32", "--keep-going", "--seconds", f"{seconds:g}", "--json", "--quiet"),
         *("--out", common.relative(common.RUNS / "throughput")),
     ]
 

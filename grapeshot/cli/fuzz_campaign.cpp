@@ -14,6 +14,7 @@
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/recorded_finding.h"
+#include "grapeshot/core/device.h"
 #include "grapeshot/falsify/portfolio.h"
 #include "grapeshot/io/onnx/gradient_path.h"
 
@@ -118,7 +119,7 @@ ordered_json summarize(const Problem& problem, const CampaignResult& result,
   out["start_up_s"] = start_up_s;
   // FLOPs done over what the lanes' cores do in a large matrix product.
   out["mfu"] = static_cast<double>(p.cost) / seconds /
-               (measured_peak_macs(0.05) * static_cast<double>(result.lanes));
+               (measured_peak_macs(0.05) * static_cast<double>(result.lanes * result.threads));
   // Of the lanes' time, what is not spent in batched passes of the networks.
   out["outside_network"] = p.lane_s > 0. ? 1. - p.network_s / p.lane_s : 0.;
   out["peak_rss_mib"] = peak_rss_mib();
@@ -197,12 +198,9 @@ int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& fold
   for (const ProblemModel& each : problem.models) note_model(each);
   // From here on an interrupt ends with a complete run folder.
   const std::atomic<bool>& stop = stop_on_interrupt();
+  (void)open_device(options.device);  // before torch settles for the processor
   run["options"] = to_json(options);
   run["machine"] = describe_machine();
-  run["micro_batch_rows"] = ordered_json::array();
-  for (const ProblemModel& each : problem.models) {
-    run["micro_batch_rows"].push_back(micro_batch(*each.model));
-  }
   folder.write_json("run.json", run);
   Reporter reporter(problem, folder, options.seed, common.quiet);
   const double start_up_s = process_age_s();

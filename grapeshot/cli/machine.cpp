@@ -11,6 +11,7 @@
 
 #include "grapeshot/base/cores.h"
 #include "grapeshot/base/deadline.h"
+#include "grapeshot/core/device.h"
 
 #ifndef GRAPESHOT_VERSION
 #define GRAPESHOT_VERSION "unknown"
@@ -40,8 +41,8 @@ nlohmann::ordered_json describe_machine() {
   out["features"] = features;
   out["cores"] = core_count();
   out["torch_kernels"] = at::get_cpu_capability();
-  out["devices"] =
-      at::hasCUDA() ? nlohmann::ordered_json({"cpu", "cuda"}) : nlohmann::ordered_json({"cpu"});
+  out["devices"] = has_cuda_library() ? nlohmann::ordered_json({"cpu", "cuda"})
+                                      : nlohmann::ordered_json({"cpu"});
   return out;
 }
 

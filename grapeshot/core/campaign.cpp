@@ -48,6 +48,8 @@ class Campaign {
         outer_(&stop),
         board_{.groups = {}, .ledger = Ledger(count_instances(models), options.per_instance)} {
     int64_t next = 0;
+    (void)open_device(options.device);  // before torch settles for the processor
+    at::set_num_threads(1);
     std::vector<const Model*> networks;
     for (const CampaignModel& each : models) networks.push_back(each.model);
     const int64_t cores = options.threads > 0 ? options.threads : core_count();
@@ -74,7 +76,6 @@ class Campaign {
 
   CampaignResult run() {
     const int64_t lanes = room_.lanes;
-    at::set_num_threads(1);
     std::vector<std::thread> threads;
     try {
       for (int64_t lane = 0; lane < lanes; ++lane) threads.emplace_back([this] { run_lane(); });
@@ -84,6 +85,7 @@ class Campaign {
     }
     const auto started = static_cast<int64_t>(threads.size());
     result_.lanes = started;
+    result_.threads = room_.threads;
     {
       std::unique_lock lock(mutex_);
       lanes_ = started;

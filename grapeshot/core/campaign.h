@@ -61,9 +61,9 @@ class CampaignObserver {
 struct CampaignResult {
   Progress totals;
   std::vector<InstanceResult> instances;
-  std::vector<int64_t> batch;  ///< rows per shard, per model
-  int64_t lanes = 0;
-  bool interrupted = false;  ///< `stop` was set
+  std::vector<int64_t> batch;      ///< rows per shard, per model
+  int64_t lanes = 0, threads = 1;  ///< and threads of each
+  bool interrupted = false;        ///< `stop` was set
 };
 
 /// Runs until the budget is spent, every instance is broken (unless keep_going), or `stop` is set.

@@ -73,6 +73,11 @@ at::Tensor HashSet::insert(const at::Tensor& hashes) {
   return fresh;
 }
 
+bool HashSet::insert(int64_t first, int64_t second) {
+  if (size() > kLimit) seen_.clear();
+  return seen_.emplace(first, second).second;
+}
+
 void HashSet::save(State& state, const std::string& at) const {
   at::Tensor hashes = at::empty({size(), 2}, at::kLong);
   auto* out = hashes.mutable_data_ptr<int64_t>();

@@ -29,7 +29,7 @@ class HashSet {
   /// For every row of `hashes` [N, 2] whether it is new, bool [N]; all are in the set afterwards.
   at::Tensor insert(const at::Tensor& hashes);
   /// The same for one.
-  bool insert(int64_t first, int64_t second) { return seen_.emplace(first, second).second; }
+  bool insert(int64_t first, int64_t second);
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(seen_.size()); }
 
   void save(State& state, const std::string& at) const;

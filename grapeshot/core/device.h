@@ -7,6 +7,10 @@
 
 namespace grapeshot {
 
+/// Whether this LibTorch brings CUDA along; loads nothing, since torch decides about CUDA when it
+/// is asked for the first time.
+[[nodiscard]] bool has_cuda_library();
+
 /// The device called `name`: cpu or cuda. LibTorch's CUDA library is loaded when it is asked for
 /// the first time, since a program that has it takes seconds to start. Throws
 /// Error{kInvalidArgument} where there is no such library or no such device.

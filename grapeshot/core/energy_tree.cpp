@@ -50,8 +50,9 @@ int64_t pick_child(const double* child, double sum, double share) {
 
 // Level 0 has the entries themselves below its nodes, level 2 is the root.
 EnergyTree::EnergyTree(int64_t capacity, const at::TensorOptions& options) {
-  GRAPESHOT_CHECK(capacity >= 1 && capacity <= kCapacity, kInvalidArgument, "room for ", capacity,
-                  " kept inputs, at most ", kCapacity);
+  GRAPESHOT_CHECK(capacity >= 1 && capacity <= kCapacity, kInvalidArgument, "a model has ",
+                  capacity - 1, " regions, more than the ", kCapacity - 1,
+                  " that a campaign can hold");
   int64_t below = capacity;
   for (at::Tensor& level : sums_) {
     below = nodes_for(below);

@@ -234,10 +234,13 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
   const Loss loss = paper_ ? Loss::kCrossEntropy : Loss::kHinge;
   const Surrogate surrogate = iteration_ % 2 == 0 ? Surrogate::kLoose : Surrogate::kBounded;
   const Objective objective = [&](const at::Tensor& x) {
-    at::Tensor margin;
+    at::Tensor margin;  // undefined where no gradient flows
     const Gradient g = iteration.gradient(
-        *model_, bfloat16_ ? x.to(at::kBFloat16) : x, head_, surrogate,
-        [&](const at::Tensor& y) { return loss_gradient(y.to(at::kFloat), spec, loss, &margin); });
+        *model_, bfloat16_ ? x.to(at::kBFloat16) : x, head_, surrogate, [&](const at::Tensor& y) {
+          const Judgement judgement = grapeshot::judge(y.to(at::kFloat), spec, loss);
+          margin = judgement.margin;
+          return judgement.gradient;
+        });
     if (!margin.defined()) margin = margins(g.y.to(at::kFloat), spec);
     if (bfloat16_) {
       keep_better(likely_x, likely_margin, x, margin);
@@ -260,13 +263,13 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
   // One forward pass for the candidate's verdict, with activations where they can still gain.
   const std::vector<int64_t> taps = coverage_->wanted();
   at::Tensor y;
+  std::vector<at::Tensor> activations;
   if (taps.empty()) {
     y = iteration.forward(*model_, x, head_);
   } else {
     Trace trace = iteration.trace(*model_, x, head_, taps);
     y = trace.y;
-    const at::Tensor gain = coverage_->update(taps, trace.activations);
-    if (gain.defined()) judged.gain.slice(0, begin, end).copy_(gain);
+    activations = std::move(trace.activations);
   }
   const at::Tensor margin = margins(y, spec);
   judge(x, margin);
@@ -274,6 +277,10 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
   judged.x.slice(0, begin, end).copy_(x);
   if (bfloat16_ && mutation.gradient) {
     judge(likely_x, margins(iteration.forward(*model_, likely_x, head_), spec));
+  }
+  if (!taps.empty()) {  // last: what has fired gains nothing when memory asks for these rows again
+    const at::Tensor gain = coverage_->update(taps, activations);
+    if (gain.defined()) judged.gain.slice(0, begin, end).copy_(gain);
   }
   judged.rows = end;
   iteration.candidates += n;
@@ -382,17 +389,23 @@ Iteration Shard::iterate(const Deadline& deadline) {
   judged.gain = at::zeros_like(batch.margin);
   const at::Tensor mutations = batch.mutation.cpu();
   const auto* which = mutations.const_data_ptr<int64_t>();
+  int64_t most = micro_;
   for (int64_t begin = 0; begin < batch_ && !deadline.expired();) {
-    const int64_t limit = std::min(begin + micro_, batch_);
+    const int64_t limit = std::min(begin + most, batch_);
     int64_t end = begin + 1;
     while (end < limit && which[end] == which[begin]) ++end;
+    const Iteration before = iteration;
     try {
       run_mutation(batch, begin, end, *mutations_[static_cast<size_t>(which[begin])].mutation,
                    deadline, judged, iteration);
     } catch (const std::exception& error) {
       if (!is_out_of_memory(error) || end - begin == 1) throw;
-      // Once more, in halves.
-      micro_ = iteration.fewer_rows = (end - begin + 1) / 2;
+      // As if nothing had been done, but with half of the rows.
+      iteration = before;
+      judged.gain.slice(0, begin, end).zero_();
+      judged.margin.slice(0, begin, end).fill_(kInfinity);
+      most = iteration.fewer_rows = (end - begin + 1) / 2;
+      if (end - begin == micro_) micro_ = most;
       continue;
     }
     begin = end;

@@ -43,7 +43,8 @@ double pass_s(const Model& model, const at::Tensor& x) {
 
 bool proposes_in_bfloat16(const Model& model, const LoopOptions& options, int64_t rows) {
   if (options.precision != "auto") return options.precision == "bfloat16";
-  if (options.candidates > 0 || !multiplies_tiles() || rows * model.macs() < kLeastMacs) {
+  if (options.candidates > 0 || options.device != "cpu" || options.mutations == "portfolio" ||
+      !multiplies_tiles() || rows * model.macs() < kLeastMacs) {
     return false;
   }
   const at::Tensor x = at::zeros({rows, model.inputs()});

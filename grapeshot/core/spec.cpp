@@ -250,7 +250,11 @@ at::Tensor margins(const at::Tensor& y, const RowSpec& spec) {
   return at::nan_to_num(margin, kInfinity, kInfinity, -kInfinity);
 }
 
-at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss, at::Tensor* margin) {
+at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss) {
+  return judge(y, spec, loss).gradient;
+}
+
+Judgement judge(const at::Tensor& y, const RowSpec& spec, Loss loss) {
   const bool hinge = loss == Loss::kHinge || !spec.label.defined();
   if (hinge && at_hand(y, spec)) {
     const int64_t k = y.size(1);
@@ -270,14 +274,13 @@ at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss, at
       const float* from = a + i * of_row + verdict.which * k;
       for (int64_t j = 0; j < k; ++j) to[i * k + j] = -from[j];
     });
-    if (margin) *margin = verdicts;
-    return out;
+    return {verdicts, out};
   }
-  if (margin) *margin = margins(y, spec);
+  const at::Tensor margin = margins(y, spec);
   if (!spec.label.defined()) {
     const int64_t n = y.size(0), k = y.size(1);
     const at::Tensor flat = nearest_row(y, spec).flat.view({n, 1, 1}).expand({n, 1, k});
-    return spec.a.reshape({n, -1, k}).gather(1, flat).squeeze(1).neg();
+    return {margin, spec.a.reshape({n, -1, k}).gather(1, flat).squeeze(1).neg()};
   }
   const at::Tensor label = spec.label.unsqueeze(1);
   at::Tensor g;
@@ -290,7 +293,7 @@ at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss, at
     g.scatter_(1, other, 1.);
     g.scatter_(1, label, -1.);
   }
-  return g;
+  return {margin, g};
 }
 
 std::span<const OutputKind> output_kinds() {

@@ -70,9 +70,16 @@ enum class Loss {
   kCrossEntropy,  ///< of the row's label, where all regions are top-1; the hinge otherwise
 };
 
-/// dL/dy [N, K]; `margin`, when given, becomes what margins() says.
-[[nodiscard]] at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss,
-                                       at::Tensor* margin = nullptr);
+struct Judgement {
+  at::Tensor margin;    ///< [N], as margins() says
+  at::Tensor gradient;  ///< dL/dy [N, K]
+};
+
+/// Both in one walk over the rows.
+[[nodiscard]] Judgement judge(const at::Tensor& y, const RowSpec& spec, Loss loss);
+
+/// dL/dy [N, K].
+[[nodiscard]] at::Tensor loss_gradient(const at::Tensor& y, const RowSpec& spec, Loss loss);
 
 /// Kinds of output property: what `violated` means, compiled to cases.
 struct OutputKind {

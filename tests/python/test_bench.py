@@ -6,9 +6,11 @@ import xml.etree.ElementTree
 
 import pytest
 from conftest import ROOT
+from program import grapeshot
 
 pytest.importorskip("scipy")
 sys.path.insert(0, str(ROOT / "bench"))
+import common  # noqa: E402
 import paper_tables  # noqa: E402
 
 
@@ -85,3 +87,24 @@ def test_the_figure_is_an_image_with_a_line_for_every_method_and_panel():
     for line in lines:
         xs = [float(p.split(",")[0]) for p in line.get("points").split()]
         assert xs == sorted(xs)
+
+
+def test_an_unknown_measurement_is_named_with_the_known_ones():
+    done = grapeshot("bench", "nothing", status=2)
+    assert "no measurement is called nothing; known: " in done.stderr
+    assert "paper" in done.stderr and "throughput" in done.stderr
+
+
+def test_a_budget_of_nothing_is_refused():
+    assert "--budget" in grapeshot("bench", "paper", "--budget", "-1", status=2).stderr
+
+
+def test_a_table_takes_its_place_in_the_readme_and_leaves_the_rest(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text("a\n<!-- bench: x -->\nold\n<!-- end -->\nb\n<!-- bench: y -->\n<!-- end -->\nc\n")
+    common.show_in_readme("x", "| 1 |", readme)
+    common.show_in_readme("y", "| 2 |", readme)
+    common.show_in_readme("z", "| 3 |", readme)
+    assert readme.read_text() == (
+        "a\n<!-- bench: x -->\n| 1 |\n<!-- end -->\nb\n<!-- bench: y -->\n| 2 |\n<!-- end -->\nc\n"
+    )

@@ -356,7 +356,7 @@ USAGE = [
     ((), "a subcommand is required; see `grapeshot --help`"),
     (
         ("frob",),
-        "no command is called 'frob'; known: fuzz, falsify, resume, replay, minimize, check, run, doctor, list, vnncomp, version",
+        "no command is called 'frob'; known: fuzz, falsify, resume, replay, minimize, check, run, doctor, list, vnncomp, bench, version",
     ),
     (("fuzz",), None),
     (("fuzz", NET), None),

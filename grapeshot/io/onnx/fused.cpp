@@ -47,7 +47,8 @@ void cut(at::Tensor& t) {
 
 // y [rows, columns] += bias, and max(., 0): one pass over memory that has just been written.
 void add_bias(at::Tensor& y, const at::Tensor& bias, bool relu) {
-  if (y.scalar_type() != at::kFloat || !y.is_contiguous() || !bias.is_contiguous()) {
+  if (!y.device().is_cpu() || y.scalar_type() != at::kFloat || !y.is_contiguous() ||
+      !bias.is_contiguous()) {
     y.add_(bias);
     if (relu) y.relu_();
     return;

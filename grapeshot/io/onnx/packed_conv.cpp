@@ -97,7 +97,10 @@ void pack_convolutions(Network& network, const Recording&) {
     const std::vector<int64_t> pads = node.ints("pads", {});
     const int64_t most = std::min(weight.size(2), weight.size(3));
     if (std::ranges::any_of(pads, [&](int64_t p) { return p < 0 || p >= most; })) continue;
-    const ConvPlan plan = kernel_plan(weight);
+    ConvPlan plan = kernel_plan(weight);
+    const std::vector<int64_t> strides = node.ints("strides", {1, 1});
+    plan.down = strides[0];
+    plan.right = strides[1];
     if (!suits_loops(plan)) continue;
     const at::Tensor b = biased ? bias->second : at::zeros({plan.filters}, weight.options());
     const std::string base = node.outputs[0];

@@ -146,15 +146,24 @@ int32_t Program::slot(const std::string& tensor) const {
 const std::vector<Value>& Program::constants_for(const at::Tensor& x) const {
   if (x.scalar_type() == at::kFloat && x.device().is_cpu()) return constants_;
   const std::lock_guard lock(copies_->mutex);
-  std::vector<Value>& copy = copies_->of[{x.scalar_type(), x.device().str()}];
-  if (!copy.empty() || constants_.empty()) return copy;
-  copy = constants_;
-  for (Value& v : copy) {
-    // Shapes, indices and single numbers are read on the host.
-    if (!v.t.defined() || v.t.scalar_type() != at::kFloat) continue;
-    v.t = v.t.dim() == 0 ? v.t.to(x.scalar_type()) : v.t.to(x.options());
+  const auto key = std::pair(x.scalar_type(), x.device().str());
+  const auto known = copies_->of.find(key);
+  if (known != copies_->of.end()) return known->second;
+  std::vector<Value> copy = constants_;  // kept when it is complete: memory may run out
+  std::vector<bool> read(copy.size(), false);
+  for (const Step& step : steps_) {
+    const bool resizes = step.bound.node.op == "Resize" || step.bound.node.op == "Upsample";
+    for (size_t k = 1; resizes && k < step.in.size(); ++k) {
+      if (step.in[k] >= 0) read[static_cast<size_t>(step.in[k])] = true;
+    }
   }
-  return copy;
+  for (size_t i = 0; i < copy.size(); ++i) {
+    // Shapes, indices, scales and single numbers are read on the host; rounded scales are others.
+    at::Tensor& t = copy[i].t;
+    if (!t.defined() || t.scalar_type() != at::kFloat || read[i]) continue;
+    t = t.dim() == 0 ? t.to(x.scalar_type()) : t.to(x.options());
+  }
+  return copies_->of.emplace(key, std::move(copy)).first->second;
 }
 
 std::vector<Value> Program::run(const at::Tensor& x, const std::vector<int32_t>& wanted,

@@ -70,8 +70,12 @@ class Neighbour:
 
 
 def middle(values):
-    """'median (lowest-highest)'."""
-    return f"{statistics.median(values):.3g} ({min(values):.3g}-{max(values):.3g})"
+    """'median (lowest-highest)', three figures each."""
+
+    def brief(value):
+        return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+    return f"{brief(statistics.median(values))} ({brief(min(values))}-{brief(max(values))})"
 
 
 def run(seconds, repeats):

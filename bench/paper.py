@@ -81,9 +81,10 @@ class Runner:
         curve = [(s["seconds"], s["violations"]) for s in map(json.loads, lines)]
         curve.append((said["seconds"], said["violations"]))
         kept = {key: said[key] for key in paper_tables.KEYS}
-        self.runs.append(
-            {**what, "model": model, "instances": instances, **kept, "command": " ".join(command)}
-        )
+        # A group's specifications are those that its instances.csv names.
+        named = [f"{c} SPECS" if c == model else c for c in command if not c.endswith(".vnnlib")]
+        shown = " ".join(named)
+        self.runs.append({**what, "model": model, "instances": instances, **kept, "command": shown})
         return {**self.runs[-1], "curve": curve}
 
 

@@ -7,6 +7,13 @@ import common
 import paper
 
 SEEDS = 3
+PAGE = """# How much the paper's constants matter
+
+Made by `grapeshot bench sensitivity --budget {budget:.0f}`; {window:.2f} s a window, mean of {seeds} seeds, `--mode batch-ani`, T = 10, on
+{cores} cores ({processor}). One constant at a time; the paper's values are 10, 100, 0.1, 0.1 and .5/.2/.3.
+
+{table}
+"""
 VALUES = {
     "--alpha": (0, 1, 10, 100, 1000),
     "--beta": (0, 10, 100, 1000, 10000),
@@ -44,4 +51,7 @@ def run(seconds, repeats):
                 row.append(f"{mean('violations'):.0f} / {mean('instances_falsified'):.1f}")
             rows.append(row)
     head = ["violations / instances falsified", *(f"{n} ({len(g[1])})" for n, g in groups)]
-    return {"window": window, "runs": runner.runs, "table": common.table(head, rows)}
+    table = common.table(head, rows)
+    page = PAGE.format(budget=seconds, window=window, seeds=SEEDS, table=table, **common.machine())
+    (common.ROOT / "docs/results/sensitivity.md").write_text(page)
+    return {"window": window, "runs": runner.runs, "table": table}

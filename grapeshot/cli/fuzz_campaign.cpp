@@ -14,7 +14,6 @@
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/recorded_finding.h"
-#include "grapeshot/core/device.h"
 #include "grapeshot/falsify/portfolio.h"
 #include "grapeshot/io/onnx/gradient_path.h"
 
@@ -198,7 +197,6 @@ int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& fold
   for (const ProblemModel& each : problem.models) note_model(each);
   // From here on an interrupt ends with a complete run folder.
   const std::atomic<bool>& stop = stop_on_interrupt();
-  (void)open_device(options.device);  // before torch settles for the processor
   run["options"] = to_json(options);
   run["machine"] = describe_machine();
   folder.write_json("run.json", run);

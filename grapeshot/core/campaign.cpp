@@ -28,8 +28,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr auto kTick = std::chrono::milliseconds(250);
 
-constexpr double kPatience_s =
-    0.5;  // or where runs have to repeat themselves a share of the budget
+// How long: time, or where runs have to repeat themselves a share of the budget.
+constexpr double kPatience_s = 0.5;
 constexpr int64_t kPatienceShare = 50;
 
 // Writing checkpoints takes no more than this share of the time.

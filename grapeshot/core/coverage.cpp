@@ -22,6 +22,14 @@ GRAPESHOT_CLONES void largest_of_columns(const int32_t* bits, int64_t rows, int6
   }
 }
 
+// Whether any of a column's `rows` exceeds `tau`.
+bool any_above(const float* column, int64_t rows, int64_t columns, float tau) {
+  for (int64_t r = 0; r < rows; ++r) {
+    if (column[r * columns] > tau) return true;
+  }
+  return false;
+}
+
 // NaN is larger than all numbers there and hides what else is in the column.
 bool may_fire(int32_t bits, float tau) {
   const auto largest = std::bit_cast<float>(bits);
@@ -105,14 +113,21 @@ class NeuronCoverage final : public Criterion {
     const auto* a = seen.const_data_ptr<float>();
     auto* g = gain.mutable_data_ptr<float>();
     const auto tau = static_cast<float>(options_.tau);
-    // Most batches fire nothing new.
-    std::vector<int32_t> most(static_cast<size_t>(seen.size(1)), 0);
-    const at::Tensor bits = seen.view(at::kInt);
-    largest_of_columns(bits.const_data_ptr<int32_t>(), seen.size(0), seen.size(1), most.data());
+    // Most batches fire nothing new. One walk over all tells, or one over the few that are open.
+    constexpr size_t kFew = 8;
+    const bool few = open.size() * kFew <= static_cast<size_t>(seen.size(1));
+    std::vector<int32_t> most(few ? 0 : static_cast<size_t>(seen.size(1)), 0);
+    if (!few) {
+      const at::Tensor bits = seen.view(at::kInt);
+      largest_of_columns(bits.const_data_ptr<int32_t>(), seen.size(0), seen.size(1), most.data());
+    }
     std::vector<bool> fires(open.size(), false);
     for (size_t k = 0; k < open.size(); ++k) {
       const auto column = all ? open[k] : static_cast<int64_t>(k);
-      if (!may_fire(most[static_cast<size_t>(column)], tau)) continue;
+      if (few ? !any_above(a + column, seen.size(0), seen.size(1), tau)
+              : !may_fire(most[static_cast<size_t>(column)], tau)) {
+        continue;
+      }
       for (int64_t r = 0; r < seen.size(0); ++r) {
         if (!(a[r * seen.size(1) + column] > tau)) continue;
         g[r] += 1.f;

@@ -59,6 +59,7 @@ struct Shard::Batch {
   at::Tensor stage;     // [B] float32
   at::Tensor mutation;  // [B] int64, index into mutations_
   at::Tensor margin;    // [B] to beat: the parent's for mutations that climb, +inf for the others
+  at::Tensor instance;  // [B] int64 on the host
   RowSpec spec;
   at::Tensor eta;
   bool fresh = false;  // some lineage begins
@@ -69,6 +70,7 @@ struct Shard::Judged {
   at::Tensor x, margin;            // [B, D], [B]: the candidates
   at::Tensor best_x, best_margin;  // the best of every row's iterates and its candidate
   at::Tensor gain;                 // [B]
+  bool gains = false;              // some of them
   int64_t rows = 0;                // done before the deadline
 };
 
@@ -129,6 +131,7 @@ void Shard::draw_paper(Batch& batch) {
   batch.stage = at::ones_like(stage_);
   batch.margin = at::full_like(stage_, kInfinity);
   batch.mutation = draw_weighted(mutations_, 1, rng_, x_device()).expand({batch_}).contiguous();
+  batch.instance = instances_of(batch.seeds.region);
   batch.spec = specs_->gather(batch.seeds.region);
   batch.eta = step_sizes(batch.spec);
 }
@@ -150,27 +153,37 @@ bool Shard::begin_lineages() {
     int64_t& turn = region_turn_[static_cast<size_t>(instance)];
     turns.push_back(begin[instance] + turn++ % (begin[instance + 1] - begin[instance]));
   }
-  const at::Tensor fresh_region = at::tensor(turns, at::kLong).to(x_device());
-  const at::Tensor drawn = corpus_.draw(n, rng_);
-  const Seeds kept = corpus_.gather(drawn);
-  const at::Tensor use_kept =
-      at::rand({n}, rng_.generator(), stage_.options())
-          .lt(kKeptShare)
-          .logical_and_(kept.depth > 0)
-          .logical_and_(is_active_.to(x_device())
-                            .index_select(0, specs_->instance().index_select(0, kept.region)));
-  corpus_.halve(drawn.masked_select(use_kept));
-  const at::Tensor fresh_x = corpus_.originals().index_select(0, fresh_region);
+  at::Tensor region = at::tensor(turns, at::kLong).to(x_device());
+  at::Tensor x = corpus_.originals().index_select(0, region), id = region;
+  at::Tensor depth = at::zeros_like(region), stage = at::zeros({n}, stage_.options());
+  const at::Tensor some =
+      (at::rand({n}, rng_.generator(), stage_.options()) < kKeptShare).nonzero().squeeze(1);
+  const at::Tensor drawn = corpus_.draw(some.size(0), rng_);
+  const Seeds found = corpus_.gather(drawn);
+  const at::Tensor wanted =
+      is_active_.to(x_device()).index_select(0, specs_->instance().index_select(0, found.region));
+  const at::Tensor use = wanted.logical_and_(found.depth > 0).nonzero().squeeze(1);
+  if (use.size(0) > 0) {
+    corpus_.halve(drawn.index_select(0, use));
+    const at::Tensor to = some.index_select(0, use);
+    const auto take = [&](const at::Tensor& of, const at::Tensor& kept) {
+      return of.index_copy(0, to, kept.index_select(0, use));
+    };
+    x = take(x, found.x);
+    region = take(region, found.region);
+    depth = take(depth, found.depth);
+    id = take(id, found.id);
+    // A kept input continues at half of a lineage's steps: near it, not across the box.
+    stage.index_fill_(0, to, std::floor(0.5 * kLineageSteps / static_cast<double>(options_.steps)));
+  }
   const auto begin_with = [&](at::Tensor& of, const at::Tensor& value) {
-    of = of.index_copy(0, rows, value);
+    of = n == batch_ ? value : of.index_copy(0, rows, value);
   };
-  begin_with(x_, at::where(use_kept.unsqueeze(1), kept.x, fresh_x));
-  begin_with(region_, at::where(use_kept, kept.region, fresh_region));
-  begin_with(depth_, at::where(use_kept, kept.depth, at::zeros_like(kept.depth)));
-  begin_with(id_, at::where(use_kept, kept.id, fresh_region));
-  // A kept input continues at half of a lineage's steps: near it, not across the box.
-  const double half = std::floor(0.5 * kLineageSteps / static_cast<double>(options_.steps));
-  begin_with(stage_, use_kept.to(at::kFloat) * half);
+  begin_with(x_, x);
+  begin_with(region_, region);
+  begin_with(depth_, depth);
+  begin_with(id_, id);
+  begin_with(stage_, stage);
   begin_with(mutation_, draw_weighted(mutations_, n, rng_, x_device()));
   margin_ = margin_.index_fill(0, rows, kInfinity);
   over_ = at::zeros_like(over_);
@@ -185,8 +198,19 @@ bool Shard::begin_lineages() {
 
 // What stays the same until lineages begin.
 void Shard::look_up_lineages() {
+  lineage_instance_ = instances_of(region_);
   lineage_spec_ = specs_->gather(region_);
   lineage_eta_ = step_sizes(lineage_spec_);
+  // Sign steps that shrink go on from the best of a generation, the others from the best so far.
+  std::vector<float> climbs;
+  for (const WeightedMutation& each : mutations_) {
+    climbs.push_back(each.mutation->gradient ? kInfinity : -kInfinity);
+  }
+  lineage_climbs_ = at::tensor(climbs, margin_.options()).index_select(0, mutation_);
+}
+
+at::Tensor Shard::instances_of(const at::Tensor& region) const {
+  return specs_->instance().index_select(0, region).cpu();
 }
 
 at::Tensor Shard::step_sizes(const RowSpec& spec) const {
@@ -199,6 +223,7 @@ void Shard::draw_fair(Batch& batch) {
   batch.stage = stage_;
   batch.mutation = mutation_;
   batch.margin = margin_;
+  batch.instance = lineage_instance_;
   batch.spec = lineage_spec_;
   batch.eta = lineage_eta_;
 }
@@ -217,18 +242,18 @@ Shard::Batch Shard::draw() {
 void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const Mutation& mutation,
                          const Deadline& deadline, Judged& judged, Iteration& iteration) {
   const int64_t n = end - begin;
-  const RowSpec spec = batch.spec.slice(begin, end);
+  const bool all = n == batch_;
+  const RowSpec spec = all ? batch.spec : batch.spec.slice(begin, end);
   const auto rows = [&](const at::Tensor& t) {
-    return t.size(0) == 1 ? t : t.slice(0, begin, end);
+    return all || t.size(0) == 1 ? t : t.slice(0, begin, end);
   };
-  const at::Tensor best_x = judged.best_x.slice(0, begin, end);
-  const at::Tensor best_margin = judged.best_margin.slice(0, begin, end);
+  const at::Tensor best_x = rows(judged.best_x), best_margin = rows(judged.best_margin);
   const auto judge = [&](const at::Tensor& x, const at::Tensor& margin) {
     keep_better(best_x, best_margin, x, margin);
     iteration.inputs_checked += n;
   };
   // What looks best in bfloat16 is judged in float32 afterwards.
-  const at::Tensor likely_x = bfloat16_ ? batch.seeds.x.slice(0, begin, end).clone() : at::Tensor();
+  const at::Tensor likely_x = bfloat16_ ? rows(batch.seeds.x).clone() : at::Tensor();
   const at::Tensor likely_margin =
       bfloat16_ ? at::full({n}, kInfinity, best_margin.options()) : at::Tensor();
   const Loss loss = paper_ ? Loss::kCrossEntropy : Loss::kHinge;
@@ -259,7 +284,7 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
                           &objective,
                           rng_,
                           deadline};
-  const at::Tensor x = mutation.apply(batch.seeds.x.slice(0, begin, end), context);
+  const at::Tensor x = mutation.apply(rows(batch.seeds.x), context);
   // One forward pass for the candidate's verdict, with activations where they can still gain.
   const std::vector<int64_t> taps = coverage_->wanted();
   at::Tensor y;
@@ -273,54 +298,55 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
   }
   const at::Tensor margin = margins(y, spec);
   judge(x, margin);
-  judged.margin.slice(0, begin, end).copy_(margin);
-  judged.x.slice(0, begin, end).copy_(x);
+  if (all) {
+    judged.margin = margin;
+    judged.x = x;
+  } else {
+    judged.margin.slice(0, begin, end).copy_(margin);
+    judged.x.slice(0, begin, end).copy_(x);
+  }
   if (bfloat16_ && mutation.gradient) {
     judge(likely_x, margins(iteration.forward(*model_, likely_x, head_), spec));
   }
   if (!taps.empty()) {  // last: what has fired gains nothing when memory asks for these rows again
     const at::Tensor gain = coverage_->update(taps, activations);
-    if (gain.defined()) judged.gain.slice(0, begin, end).copy_(gain);
+    if (gain.defined()) {
+      judged.gain.slice(0, begin, end).copy_(gain);
+      judged.gains = true;
+    }
   }
   judged.rows = end;
   iteration.candidates += n;
 }
 
-at::Tensor Shard::energy(const Judged& judged) const {
-  const at::Tensor q = (judged.gain > 0).to(at::kFloat), v = (judged.margin <= 0).to(at::kFloat);
-  return (q * options_.alpha + v * options_.beta).clamp_min(options_.e_min);
+// Keeps the rows whose indices are given.
+void Shard::keep(const Batch& batch, const Judged& judged, const at::Tensor& rows,
+                 const at::Tensor& x, bool near_miss) {
+  if (rows.size(0) == 0) return;
+  const auto pick = [&](const at::Tensor& t) { return t.index_select(0, rows); };
+  const at::Tensor q = (pick(judged.gain) > 0).to(at::kFloat),
+                   v = (pick(judged.margin) <= 0).to(at::kFloat);
+  const at::Tensor energy =
+      near_miss ? at::full_like(q, options_.e_min)
+                : (q * options_.alpha + v * options_.beta).clamp_min(options_.e_min);
+  const Seeds& s = batch.seeds;
+  (void)corpus_.insert({pick(s.x), pick(s.region), pick(s.depth), pick(s.id)}, pick(x), energy);
 }
 
 void Shard::keep_paper(const Batch& batch, const Judged& judged) {
-  const at::Tensor keep = (judged.gain > 0).logical_or_(judged.margin <= 0).nonzero().squeeze(1);
-  const auto pick = [&](const at::Tensor& t) { return t.index_select(0, keep); };
-  const Seeds& s = batch.seeds;
-  (void)corpus_.insert({pick(s.x), pick(s.region), pick(s.depth), pick(s.id)}, pick(judged.x),
-                       pick(energy(judged)));
+  const at::Tensor which = (judged.gain > 0).logical_or_(judged.margin <= 0);
+  keep(batch, judged, which.nonzero().squeeze(1), judged.x, false);
 }
 
 // The best iterate of every row is its lineage's next parent. The candidates that gained coverage
 // are kept, and so is the best point of a lineage that ends, as a near miss.
 void Shard::keep_fair(const Batch& batch, const Judged& judged) {
   const at::Tensor stage = batch.stage + 1;
-  const at::Tensor ends = stage * static_cast<double>(options_.steps) >= double{kLineageSteps};
-  const auto keep = [&](const at::Tensor& which, const at::Tensor& x, const at::Tensor& energy) {
-    const at::Tensor rows = which.nonzero().squeeze(1);
-    const auto pick = [&](const at::Tensor& t) { return t.index_select(0, rows); };
-    const Seeds& s = batch.seeds;
-    (void)corpus_.insert({pick(s.x), pick(s.region), pick(s.depth), pick(s.id)}, pick(x),
-                         pick(energy));
-  };
-  keep(judged.gain > 0, judged.x, energy(judged));
-  keep(ends, judged.best_x, at::full_like(judged.best_margin, options_.e_min));
+  const at::Tensor ends = stage >= double{kLineageSteps} / static_cast<double>(options_.steps);
+  if (judged.gains) keep(batch, judged, judged.gain.nonzero().squeeze(1), judged.x, false);
+  keep(batch, judged, ends.nonzero().squeeze(1), judged.best_x, true);
   x_ = judged.best_x;
-  // Sign steps that shrink go on from the best of this generation, the others from the best so far.
-  std::vector<float> climbs;
-  for (const WeightedMutation& each : mutations_) {
-    climbs.push_back(each.mutation->gradient ? kInfinity : -kInfinity);
-  }
-  margin_ = at::maximum(judged.best_margin,
-                        at::tensor(climbs, margin_.options()).index_select(0, mutation_));
+  margin_ = at::maximum(judged.best_margin, lineage_climbs_);
   stage_ = stage;
   depth_ = batch.seeds.depth + 1;
   over_ = ends;
@@ -329,9 +355,8 @@ void Shard::keep_fair(const Batch& batch, const Judged& judged) {
 // Best inputs per instance, and the hits. What is compared row by row is brought to the host once.
 void Shard::note_best(const Batch& batch, const Judged& judged, Iteration& iteration) {
   const auto host = [&](const at::Tensor& t) { return t.cpu().contiguous(); };
-  const at::Tensor instances = host(specs_->instance().index_select(0, batch.seeds.region));
   const at::Tensor margins = host(judged.best_margin);
-  const auto* of = instances.const_data_ptr<int64_t>();
+  const auto* of = batch.instance.const_data_ptr<int64_t>();
   const auto* margin = margins.const_data_ptr<float>();
   const auto* active = is_active_.const_data_ptr<bool>();
   auto* best = best_margin_.mutable_data_ptr<float>();
@@ -410,14 +435,14 @@ Iteration Shard::iterate(const Deadline& deadline) {
     }
     begin = end;
   }
-  const at::Tensor tried = specs_->instance().index_select(0, batch.seeds.region);
-  const at::Tensor counts =
-      at::bincount(tried.slice(0, 0, judged.rows), {}, specs_->instances()).cpu().contiguous();
-  const auto* count = counts.const_data_ptr<int64_t>();
-  iteration.per_instance.assign(count, count + counts.numel());
-  const at::Tensor violating = (judged.margin <= 0).nonzero().squeeze(1);
-  iteration.violations = violating.size(0);
+  const auto* of = batch.instance.const_data_ptr<int64_t>();
+  iteration.per_instance.assign(static_cast<size_t>(specs_->instances()), 0);
+  for (int64_t r = 0; r < judged.rows; ++r) ++iteration.per_instance[static_cast<size_t>(of[r])];
+  const at::Tensor margins = judged.margin.cpu();
+  const auto* margin = margins.const_data_ptr<float>();
+  iteration.violations = std::count_if(margin, margin + batch_, [](float m) { return m <= 0.f; });
   if (iteration.violations > 0) {
+    const at::Tensor violating = (judged.margin <= 0).nonzero().squeeze(1);
     iteration.distinct_violations = violations_->insert(judged.x.index_select(0, violating));
   }
   note_best(batch, judged, iteration);

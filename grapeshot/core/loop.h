@@ -57,9 +57,11 @@ class Shard final : public Worker {
   [[nodiscard]] at::Tensor step_sizes(const RowSpec& spec) const;
   void run_mutation(const Batch& batch, int64_t begin, int64_t end, const Mutation& mutation,
                     const Deadline& deadline, Judged& judged, Iteration& iteration);
+  void keep(const Batch& batch, const Judged& judged, const at::Tensor& rows, const at::Tensor& x,
+            bool near_miss);
   void keep_paper(const Batch& batch, const Judged& judged);
   void keep_fair(const Batch& batch, const Judged& judged);
-  [[nodiscard]] at::Tensor energy(const Judged& judged) const;
+  [[nodiscard]] at::Tensor instances_of(const at::Tensor& region) const;
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> remembered() const;
   void note_best(const Batch& batch, const Judged& judged, Iteration& iteration);
   void propose(const Batch& batch, const Judged& judged, std::vector<int64_t> violating,
@@ -92,7 +94,8 @@ class Shard final : public Worker {
   at::Tensor margin_;     ///< [B] float32, what the next generation has to beat
   at::Tensor over_;       ///< [B] bool: begins anew
   RowSpec lineage_spec_;  ///< of region_
-  at::Tensor lineage_eta_;
+  at::Tensor lineage_eta_, lineage_climbs_;
+  at::Tensor lineage_instance_;       ///< on the host
   int64_t turn_ = 0;                  ///< whose turn it is among the active instances
   std::vector<int64_t> region_turn_;  ///< [I] the same among an instance's regions
 };

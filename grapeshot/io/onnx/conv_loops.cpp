@@ -352,8 +352,11 @@ at::Tensor as_kernel(const at::Tensor& weight) {
 }  // namespace
 
 bool suits_product(int64_t k, int64_t n) {
-  // Smaller ones are as fast in torch, much larger ones would be kept three times.
-  return k * n >= 4096 && k * n <= int64_t{1} << 24 && 2 * n >= vectors_of(n) * kLane;
+  // Much larger ones would be kept three times. Of those that fill few vectors, the small ones are
+  // sooner done here than torch has begun.
+  constexpr int64_t kSmall = 4096, kLarge = int64_t{1} << 24;
+  if (k * n < kSmall) return best_conv_level() == 2;
+  return k * n <= kLarge && 2 * n >= vectors_of(n) * kLane;
 }
 
 at::Tensor pack_product(const at::Tensor& weight) {

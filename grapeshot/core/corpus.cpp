@@ -103,6 +103,11 @@ Corpus::Corpus(const at::Tensor& originals, int64_t capacity)
       x_(at::empty({capacity_, originals.size(1)}, originals.options())),
       about_(at::empty({capacity_, 4}, originals.options().dtype(at::kLong))),
       energy_(capacity_, originals.options()) {
+  if (x_.device().is_cpu()) {
+    for (const at::Tensor& each : {x_, about_}) {
+      prefer_huge_pages(each.mutable_data_ptr(), static_cast<size_t>(each.nbytes()));
+    }
+  }
   const int64_t n = originals_count_;
   x_.slice(0, 0, n).copy_(originals);
   about_.slice(0, 0, n).zero_();
@@ -121,6 +126,16 @@ at::Tensor Corpus::draw(int64_t count, Rng& rng) const {
 }
 
 Seeds Corpus::gather(const at::Tensor& index) const {
+  if (x_.device().is_cpu()) {
+    // Entries that lie apart: all of them are on their way before the first is waited for.
+    const auto* x = x_.const_data_ptr<float>();
+    const auto* about = about_.const_data_ptr<int64_t>();
+    const auto* at = index.const_data_ptr<int64_t>();
+    for (int64_t i = 0; i < index.size(0); ++i) {
+      __builtin_prefetch(x + at[i] * x_.size(1));
+      __builtin_prefetch(about + at[i] * about_.size(1));
+    }
+  }
   const at::Tensor about = about_.index_select(0, index).t().contiguous();
   return {x_.index_select(0, index), about.select(0, kRegion), about.select(0, kDepth),
           about.select(0, kId)};

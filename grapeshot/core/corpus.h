@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 #include <tsl/robin_set.h>
 
+#include "grapeshot/base/huge_pages.h"
 #include "grapeshot/core/energy_tree.h"
 #include "grapeshot/core/rng.h"
 #include "grapeshot/core/state.h"
@@ -42,7 +44,8 @@ class HashSet {
       return static_cast<size_t>((static_cast<uint64_t>(h.first) * 0x9E3779B97F4A7C15ULL) >> 24);
     }
   };
-  tsl::robin_set<std::pair<int64_t, int64_t>, Mix> seen_;
+  using Hash = std::pair<int64_t, int64_t>;
+  tsl::robin_set<Hash, Mix, std::equal_to<Hash>, HugePages<Hash>> seen_;
 };
 
 /// Entries by index, all [n].

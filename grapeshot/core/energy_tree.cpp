@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/base/huge_pages.h"
 
 namespace grapeshot {
 namespace {
@@ -13,24 +14,32 @@ int64_t nodes_for(int64_t entries) {
   return (entries + EnergyTree::kChildren - 1) / EnergyTree::kChildren;
 }
 
-// The same order always, so that sums made again are the same.
+// N of them, in the same order always, so that sums made again are the same.
+template <int64_t N>
 double sum_of(const double* child) {
-  double sums[4] = {};
-  for (int64_t i = 0; i < EnergyTree::kChildren; i += 4) {
-    for (int64_t k = 0; k < 4; ++k) sums[k] += child[i + k];
+  using Lane = double __attribute__((vector_size(2 * sizeof(double))));
+  Lane sums[2] = {};
+  for (int64_t i = 0; i < N; i += 4) {
+    Lane next[2];
+    __builtin_memcpy(next, child + i, sizeof next);
+    sums[0] += next[0];
+    sums[1] += next[1];
   }
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  return (sums[0][0] + sums[0][1]) + (sums[1][0] + sums[1][1]);
+}
+
+double sum_of_node(const double* child) {
+  return sum_of<EnergyTree::kChildren>(child);
 }
 
 // The first child whose running sum passes `share` of their sum, or the last that has any.
 int64_t pick_child(const double* child, double sum, double share) {
-  constexpr int64_t kBlock = 8;  // whose sum is not waited for
+  constexpr int64_t kBlock = 16;  // whose sum is not waited for
   const double aim = share * sum;
   double running = 0.;
   int64_t last = EnergyTree::kChildren - 1;
   for (int64_t i = 0; i < EnergyTree::kChildren; i += kBlock) {
-    const double* c = child + i;
-    const double block = ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + (c[6] + c[7]));
+    const double block = sum_of<kBlock>(child + i);
     if (!(running + block > aim) && i + kBlock < EnergyTree::kChildren) {
       running += block;
       continue;
@@ -46,6 +55,11 @@ int64_t pick_child(const double* child, double sum, double share) {
   return last;
 }
 
+void fetch(const double* child) {
+  constexpr int64_t kLine = 8;
+  for (int64_t i = 0; i < EnergyTree::kChildren; i += kLine) __builtin_prefetch(child + i);
+}
+
 }  // namespace
 
 // Level 0 has the entries themselves below its nodes, level 2 is the root.
@@ -56,7 +70,11 @@ EnergyTree::EnergyTree(int64_t capacity, const at::TensorOptions& options) {
   int64_t below = capacity;
   for (at::Tensor& level : sums_) {
     below = nodes_for(below);
-    level = at::zeros({below, kChildren}, options.dtype(at::kDouble));
+    level = at::empty({below, kChildren}, options.dtype(at::kDouble));
+    if (level.device().is_cpu()) {
+      prefer_huge_pages(level.mutable_data_ptr(), static_cast<size_t>(level.nbytes()));
+    }
+    level.zero_();
   }
   energies_ = sums_[0].view({-1}).slice(0, 0, capacity);
 }
@@ -75,7 +93,7 @@ void EnergyTree::set(const at::Tensor& index, const at::Tensor& energy) {
       const int64_t entries = level == 0 ? kChildren : kChildren * kChildren;
       for (int64_t i = 0; i < index.size(0); ++i) {
         const int64_t node = at[i] / entries;
-        above[node] = sum_of(below + node * kChildren);
+        above[node] = sum_of_node(below + node * kChildren);
       }
     }
     return;
@@ -94,7 +112,7 @@ void EnergyTree::sum_up() {
       const auto* below = sums_[level].const_data_ptr<double>();
       auto* above = sums_[level + 1].mutable_data_ptr<double>();
       for (int64_t node = 0; node < sums_[level].size(0); ++node) {
-        above[node] = sum_of(below + node * kChildren);
+        above[node] = sum_of_node(below + node * kChildren);
       }
     } else {
       const at::Tensor sums = sums_[level].sum(1);
@@ -111,19 +129,24 @@ at::Tensor EnergyTree::draw(int64_t count, int64_t size, Rng& rng) const {
     auto* to = out.mutable_data_ptr<int64_t>();
     const auto* share = u.const_data_ptr<double>();
     const auto* root = sums_[2].const_data_ptr<double>();
-    const double all = sum_of(root);
-    for (int64_t i = 0; i < count; ++i, ++share) {
-      if (!(all > 0.)) {
-        const auto even = static_cast<int64_t>(*share * static_cast<double>(size));
-        to[i] = std::min(even, size - 1);
-        continue;
+    const double all = sum_of_node(root);
+    if (!(all > 0.)) {
+      for (int64_t i = 0; i < count; ++i) {
+        to[i] = std::min(static_cast<int64_t>(share[i] * static_cast<double>(size)), size - 1);
       }
-      const int64_t top = pick_child(root, all, share[2 * count]);
-      const auto* nodes = sums_[1].const_data_ptr<double>() + top * kChildren;
-      const int64_t node = pick_child(nodes, root[top], share[count]);
-      const auto* entries =
-          sums_[0].const_data_ptr<double>() + (top * kChildren + node) * kChildren;
-      to[i] = (top * kChildren + node) * kChildren + pick_child(entries, nodes[node], *share);
+      return out;
+    }
+    // Level by level, so that what a draw waits for is fetched while the others are looked at.
+    const auto *nodes = sums_[1].const_data_ptr<double>(),
+               *entries = sums_[0].const_data_ptr<double>();
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t top = pick_child(root, all, share[2 * count + i]);
+      to[i] = top * kChildren + pick_child(nodes + top * kChildren, root[top], share[count + i]);
+      fetch(entries + to[i] * kChildren);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t node = to[i];
+      to[i] = node * kChildren + pick_child(entries + node * kChildren, nodes[node], share[i]);
     }
     return out;
   }

@@ -132,8 +132,9 @@ void coverage(benchmark::State& state, const char* net) {
     neurons.push_back(c.model->taps()[i].neurons);
   }
   const Trace t = c.model->trace(c.inputs(state.range(0)), Head::kLogits, taps);
-  const auto criterion = find_criterion("nc").make(neurons, CoverageOptions{});
-  for (auto _ : state) benchmark::DoNotOptimize(criterion->update(t.activations));
+  const auto criterion = make_criterion(find_criterion("nc"), {.neurons = neurons});
+  const Observation seen{t.y, t.activations};
+  for (auto _ : state) benchmark::DoNotOptimize(criterion->update(seen));
   count(state, state.range(0));
 }
 

@@ -72,6 +72,9 @@ Action declare_fuzz(CLI::App& app) {
   app.add_option("--labels", command->files.labels,
                  "Their labels, .npy, [N]; -1 or no file: the model's own prediction");
   app.add_option("--eps", command->files.eps, "Radius around each input, input units");
+  app.add_option("--stats", command->files.stats,
+                 "Reference statistics for --criterion and --criteria, as `grapeshot profile` "
+                 "makes them");
   app.add_option("--out", command->out, "Run folder (default grapeshot-out/<time>-<model>)");
   add_common_options(app, command->common);
   command->flags = std::make_unique<LoopFlags>(app);

@@ -41,6 +41,12 @@ constexpr Command kTable[] = {
      "  grapeshot run net.onnx --data x.npy --out y.npy --float64      # by the graph as read\n"
      "  grapeshot run net.onnx --data x.npy --gradient g.npy --output 3\n",
      declare_run},
+    {"coverage", "Tells how much of a network a set of inputs exercises.",
+     "  grapeshot coverage net.onnx --data x.npy --criteria nc,tknc --json\n"
+     "  grapeshot coverage net.onnx --data x.npy --criteria all --stats stats.npz --curve c.csv\n",
+     declare_coverage},
+    {"profile", "Reference statistics of a network, for criteria that compare with them.",
+     "  grapeshot profile net.onnx --data train.npy --out stats.npz\n", declare_profile},
     {"doctor", "Explains a model: operators, shapes, batching, gradients.",
      "  grapeshot doctor net.onnx\n"
      "  grapeshot doctor net.onnx --data x.npy --json\n",

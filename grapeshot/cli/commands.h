@@ -40,6 +40,8 @@ Action declare_replay(CLI::App& app);
 Action declare_resume(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_run(CLI::App& app);
+Action declare_coverage(CLI::App& app);
+Action declare_profile(CLI::App& app);
 Action declare_doctor(CLI::App& app);
 Action declare_list(CLI::App& app);
 Action declare_minimize(CLI::App& app);

@@ -10,6 +10,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/json_file.h"
+#include "grapeshot/cli/profile_file.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/instances.h"
 #include "grapeshot/io/npy.h"
@@ -87,6 +88,15 @@ class Loader {
     }
   }
 
+  void add_profile(const std::string& path) {
+    GRAPESHOT_CHECK(problem_.models.size() == 1, kInvalidArgument, path,
+                    ": reference statistics are of one model, the instances of ",
+                    problem_.models.size());
+    const ProblemModel& model = problem_.models[0];
+    problem_.profile =
+        std::make_unique<Profile>(read_profile(path, model.sha256, model.model->name()));
+  }
+
   Problem finish() {
     std::ranges::stable_sort(problem_.instances, {}, &ProblemInstance::model);
     return std::move(problem_);
@@ -125,7 +135,7 @@ void check_fits(const onnx::OnnxModel& model, const Property& property, const st
 
 std::vector<CampaignModel> Problem::campaign_models() const {
   std::vector<CampaignModel> out;
-  for (const ProblemModel& each : models) out.push_back({each.model.get(), {}});
+  for (const ProblemModel& each : models) out.push_back({each.model.get(), {}, profile.get()});
   for (const ProblemInstance& each : instances) {
     out[each.model].instances.push_back({&each.property, each.original});
   }
@@ -161,9 +171,10 @@ nlohmann::ordered_json to_json(const ProblemFiles& files) {
   nlohmann::ordered_json out = {
       {"model", whole(files.model)},         {"specs", nlohmann::ordered_json::array()},
       {"instances", whole(files.instances)}, {"data", whole(files.data)},
-      {"labels", whole(files.labels)},       {"eps", files.eps}};
+      {"labels", whole(files.labels)},       {"eps", files.eps},
+      {"stats", whole(files.stats)}};
   for (const std::string& spec : files.specs) out["specs"].push_back(absolute(spec));
-  for (const char* key : {"instances", "data", "labels"}) {
+  for (const char* key : {"instances", "data", "labels", "stats"}) {
     const std::string path = out[key];
     if (!path.empty()) out[str(key, "_sha256")] = sha256_file(path);
   }
@@ -179,7 +190,8 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
   files.data = text("data");
   files.labels = text("labels");
   files.eps = json_field<double>(object, "eps", path);
-  for (const char* key : {"instances", "data", "labels"}) {
+  files.stats = text("stats");
+  for (const char* key : {"instances", "data", "labels", "stats"}) {
     const std::string file = text(key);
     GRAPESHOT_CHECK(file.empty() || sha256_file(file) == text(str(key, "_sha256").c_str()),
                     kInvalidArgument, file, ": changed since the run began (its SHA-256 differs)");
@@ -199,6 +211,7 @@ Problem load_problem(const ProblemFiles& files) {
     const std::string model = absolute(files.model);
     for (const std::string& spec : files.specs) loader.add_spec(model, absolute(spec));
   }
+  if (!files.stats.empty()) loader.add_profile(files.stats);
   return loader.finish();
 }
 

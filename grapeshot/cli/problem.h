@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "grapeshot/core/campaign.h"
+#include "grapeshot/core/profile.h"
 #include "grapeshot/core/property.h"
 #include "grapeshot/io/onnx/model.h"
 
@@ -33,6 +34,7 @@ struct ProblemModel {
 struct Problem {
   std::vector<ProblemModel> models;
   std::vector<ProblemInstance> instances;
+  std::unique_ptr<Profile> profile;  ///< of the one model, where asked for
 
   [[nodiscard]] std::vector<CampaignModel> campaign_models() const;
 };
@@ -44,6 +46,7 @@ struct ProblemFiles {
   std::string instances;           ///< an instances.csv
   std::string data, labels;        ///< npy files for `model`, with eps
   double eps = 0.;
+  std::string stats;  ///< reference statistics of the one model, or ""
 };
 
 /// With absolute paths; and what it was made of.

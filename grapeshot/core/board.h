@@ -22,6 +22,7 @@ namespace grapeshot {
 /// One model with what its workers share.
 struct Group {
   const Model* model = nullptr;
+  const Profile* profile = nullptr;
   int64_t first = 0;  ///< campaign number of its first instance
   std::vector<CampaignInstance> instances;
   std::optional<SpecTensors> specs;

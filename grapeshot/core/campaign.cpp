@@ -58,6 +58,7 @@ class Campaign {
     for (const CampaignModel& each : models) {
       Group& group = board_.groups.emplace_back();
       group.model = each.model;
+      group.profile = each.profile;
       group.first = next;
       group.instances = each.instances;
       next += static_cast<int64_t>(each.instances.size());
@@ -124,7 +125,7 @@ class Campaign {
     group.specs->move_to(group.originals.device());
     group.pass_rows = rows_within(*group.model, room_.pass_bytes);
     group.bfloat16 = proposes_in_bfloat16(*group.model, options_, group.pass_rows);
-    group.coverage = std::make_unique<SharedCoverage>(*group.model, options_);
+    group.coverage = std::make_unique<SharedCoverage>(*group.model, options_, group.profile);
     group.head = differences && group.model->has_logits() ? Head::kLogits : Head::kOutputs;
     group.unbroken = static_cast<int64_t>(group.instances.size());
     std::vector<int64_t> all;

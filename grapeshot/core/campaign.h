@@ -28,6 +28,7 @@ struct CampaignInstance {
 struct CampaignModel {
   const Model* model = nullptr;
   std::vector<CampaignInstance> instances;  ///< numbered through over all models of the campaign
+  const Profile* profile = nullptr;         ///< for criteria that compare with it
 };
 
 /// Whether somebody else's evaluation of `model`'s input x [D] agrees that it violates `property`;

@@ -1,180 +1,98 @@
 #include "grapeshot/core/coverage.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <numeric>
 
 #include <ATen/ATen.h>
 
-#include "grapeshot/base/clones.h"
+#include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
+#include "grapeshot/core/criteria.h"
 
 namespace grapeshot {
-namespace {
 
-// The largest of every column, none of them negative, as bits, which are in the order of the
-// floats.
-GRAPESHOT_CLONES void largest_of_columns(const int32_t* bits, int64_t rows, int64_t columns,
-                                         int32_t* most) {
-  for (int64_t r = 0; r < rows; ++r, bits += columns) {
-    for (int64_t c = 0; c < columns; ++c) most[c] = std::max(most[c], bits[c]);
-  }
+Items::Items(int64_t total, std::string_view criterion) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  GRAPESHOT_CHECK(total <= kMost, kInvalidArgument, "criterion ", criterion, ": ", total,
+                  " items to cover are more than ", kMost);
+  marks_.resize(static_cast<size_t>(total), kOpen);
 }
 
-// Whether any of a column's `rows` exceeds `tau`.
-bool any_above(const float* column, int64_t rows, int64_t columns, float tau) {
-  for (int64_t r = 0; r < rows; ++r) {
-    if (column[r * columns] > tau) return true;
-  }
-  return false;
+void Items::commit() {
+  for (const int64_t item : fresh_) marks_[static_cast<size_t>(item)] = kCovered;
+  count_ += std::ssize(fresh_);
+  fresh_.clear();
 }
 
-// NaN is larger than all numbers there and hides what else is in the column.
-bool may_fire(int32_t bits, float tau) {
-  const auto largest = std::bit_cast<float>(bits);
-  return largest > tau || std::isnan(largest);
+double Items::share() const {
+  return total() > 0 ? static_cast<double>(count_) / static_cast<double>(total()) : 0.;
 }
 
-// Neuron coverage (Pei et al., 2017) with a fixed threshold, as in Zhang and Sui, 2026, Eq. 16.
-class NeuronCoverage final : public Criterion {
- public:
-  NeuronCoverage(std::span<const int64_t> neurons, const CoverageOptions& options)
-      : options_(options),
-        neurons_(neurons.begin(), neurons.end()),
-        total_(std::accumulate(neurons.begin(), neurons.end(), int64_t{0})),
-        fired_(at::zeros({total_}, at::kBool)),
-        open_(neurons.size()) {
-    list_open();
-  }
-
-  at::Tensor update(std::span<const at::Tensor> activations) override {
-    const auto any = std::ranges::find_if(activations, [](const auto& a) { return a.defined(); });
-    if (any == activations.end()) return at::zeros({0});
-    at::Tensor gain = at::zeros({any->size(0)});
-    if (any->size(0) == 0) return gain;
-    if (options_.strategy == CoverageStrategy::kGlobal) {
-      for (size_t t = 0; t < activations.size(); ++t) {
-        if (activations[t].defined() && !open_[t].empty()) count_new(activations[t], t, gain);
-      }
-      return gain;
-    }
-    for (const at::Tensor& a : activations) {
-      if (a.defined()) gain.add_(at::gt(a, options_.tau).sum(1).to(gain.device()));
-    }
-    const auto best = gain.max().item<float>();
-    gain.sub_(static_cast<double>(count_)).clamp_min_(0);
-    count_ = std::max(count_, static_cast<int64_t>(best));
-    return gain;
-  }
-
-  [[nodiscard]] double value() const override {
-    return total_ > 0 ? static_cast<double>(count_) / static_cast<double>(total_) : 0.;
-  }
-
-  [[nodiscard]] bool complete() const override { return count_ == total_; }
-
-  [[nodiscard]] bool wants(size_t tap) const override {
-    return options_.strategy == CoverageStrategy::kBestInput ? !complete() : !open_[tap].empty();
-  }
-
-  void save(State& state, const std::string& at) const override {
-    state.put(at + "count", count_);
-    state.put(at + "fired", fired_);
-  }
-
-  void load(const State& state, const std::string& at) override {
-    count_ = state.integer(at + "count");
-    state.fill(at + "fired", fired_);
-    list_open();
-  }
-
- private:
-  void list_open() {
-    const auto* fired = fired_.const_data_ptr<bool>();
-    for (size_t t = 0; t < neurons_.size(); ++t) {
-      open_[t].clear();
-      for (int64_t k = 0; k < neurons_[t]; ++k) {
-        if (!fired[k]) open_[t].push_back(k);
-      }
-      fired += neurons_[t];
-    }
-  }
-
-  // Looks only at neurons that no earlier input has fired; adds to every row's gain.
-  void count_new(const at::Tensor& activations, size_t t, at::Tensor& gain) {
-    std::vector<int64_t>& open = open_[t];
-    at::Tensor seen = activations;
-    if (!seen.device().is_cpu()) {  // what is brought here are the open neurons alone
-      seen = seen.index_select(1, at::tensor(open, at::kLong).to(seen.device())).cpu();
-    }
-    seen = seen.to(at::kFloat).contiguous();
-    const bool all = seen.size(1) == neurons_[t];
-    const auto* a = seen.const_data_ptr<float>();
-    auto* g = gain.mutable_data_ptr<float>();
-    const auto tau = static_cast<float>(options_.tau);
-    // Most batches fire nothing new. One walk over all tells, or one over the few that are open.
-    constexpr size_t kFew = 8;
-    const bool few = open.size() * kFew <= static_cast<size_t>(seen.size(1));
-    std::vector<int32_t> most(few ? 0 : static_cast<size_t>(seen.size(1)), 0);
-    if (!few) {
-      const at::Tensor bits = seen.view(at::kInt);
-      largest_of_columns(bits.const_data_ptr<int32_t>(), seen.size(0), seen.size(1), most.data());
-    }
-    std::vector<bool> fires(open.size(), false);
-    for (size_t k = 0; k < open.size(); ++k) {
-      const auto column = all ? open[k] : static_cast<int64_t>(k);
-      if (few ? !any_above(a + column, seen.size(0), seen.size(1), tau)
-              : !may_fire(most[static_cast<size_t>(column)], tau)) {
-        continue;
-      }
-      for (int64_t r = 0; r < seen.size(0); ++r) {
-        if (!(a[r * seen.size(1) + column] > tau)) continue;
-        g[r] += 1.f;
-        fires[k] = true;
-      }
-    }
-    auto* fired = fired_.mutable_data_ptr<bool>() +
-                  std::accumulate(neurons_.begin(),
-                                  neurons_.begin() + static_cast<std::ptrdiff_t>(t), int64_t{0});
-    std::vector<int64_t> left;
-    for (size_t k = 0; k < open.size(); ++k) {
-      if (fires[k]) {
-        fired[open[k]] = true;
-        ++count_;
-      } else {
-        left.push_back(open[k]);
-      }
-    }
-    open = std::move(left);
-  }
-
-  CoverageOptions options_;
-  std::vector<int64_t> neurons_;  // of every tap
-  int64_t total_;
-  int64_t count_ = 0;                       // fired by any input, or by the best single one
-  at::Tensor fired_;                        // [total] bool
-  std::vector<std::vector<int64_t>> open_;  // by tap: what is not fired yet
-};
-
-std::unique_ptr<Criterion> neuron_coverage(std::span<const int64_t> neurons,
-                                           const CoverageOptions& options) {
-  return std::make_unique<NeuronCoverage>(neurons, options);
+void Items::save(State& state, const std::string& at) const {
+  at::Tensor marks = at::empty({total()}, at::kByte);
+  std::ranges::copy(marks_, marks.mutable_data_ptr<uint8_t>());
+  state.put(at + "covered", marks);
 }
 
-constexpr CriterionRow kTable[] = {
-    {"nc", "Neuron coverage: |activation| above --tau; convolution channels by their largest |a|.",
-     neuron_coverage},
-};
+void Items::load(const State& state, const std::string& at) {
+  const at::Tensor marks = at::empty({total()}, at::kByte);
+  state.fill(at + "covered", marks);
+  const auto* mark = marks.const_data_ptr<uint8_t>();
+  for (size_t i = 0; i < marks_.size(); ++i) marks_[i] = mark[i] == kCovered ? kCovered : kOpen;
+  count_ = std::ranges::count(marks_, uint8_t{kCovered});
+}
 
-}  // namespace
+at::Tensor on_host(const std::vector<at::Tensor>& of, size_t tap) {
+  if (tap >= of.size() || !of[tap].defined()) return {};
+  return of[tap].cpu().to(at::kFloat).contiguous();
+}
+
+int64_t rows_of(const Observation& seen) {
+  if (seen.y.defined()) return seen.y.size(0);
+  for (const auto* of : {&seen.activations, &seen.means}) {
+    for (const at::Tensor& a : *of) {
+      if (a.defined()) return a.size(0);
+    }
+  }
+  return 0;
+}
+
+int64_t total_of(std::span<const int64_t> neurons) {
+  return std::accumulate(neurons.begin(), neurons.end(), int64_t{0});
+}
 
 std::span<const CriterionRow> criteria() {
-  return kTable;
+  static const std::vector<CriterionRow> kAll = [] {
+    std::vector<CriterionRow> all;
+    for (const auto group : {neuron_criteria(), range_criteria(), top_criteria(),
+                             surprise_criteria(), pair_criteria(), output_criteria()}) {
+      all.insert(all.end(), group.begin(), group.end());
+    }
+    return all;
+  }();
+  return kAll;
 }
 
 const CriterionRow& find_criterion(std::string_view name) {
   return find_row(criteria(), name, "criterion");
+}
+
+std::unique_ptr<Criterion> make_criterion(const CriterionRow& row, const CriterionSetup& setup) {
+  if (row.profiled) {
+    GRAPESHOT_CHECK(setup.profile, kInvalidArgument, "criterion ", row.name,
+                    " needs reference statistics: `grapeshot profile MODEL --data X.npy --out "
+                    "stats.npz` makes them, --stats stats.npz uses them");
+    for (size_t i = 0; i < setup.taps.size(); ++i) {
+      const TapProfile* tap = setup.profile->find(setup.taps[i]);
+      GRAPESHOT_CHECK(tap && tap->low.numel() == setup.neurons[i], kInvalidArgument, "criterion ",
+                      row.name, ": the reference statistics know no layer '", setup.taps[i],
+                      "' of ", setup.neurons[i], " neurons");
+    }
+  }
+  GRAPESHOT_CHECK(
+      setup.options.strategy == CoverageStrategy::kGlobal || row.activations || row.extremes,
+      kInvalidArgument, "criterion ", row.name, ": --coverage best-input is for nc and nc-scaled");
+  return row.make(setup);
 }
 
 }  // namespace grapeshot

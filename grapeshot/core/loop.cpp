@@ -286,17 +286,15 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
                           deadline};
   const at::Tensor x = mutation.apply(rows(batch.seeds.x), context);
   // One forward pass for the candidate's verdict, with activations where they can still gain.
-  const std::vector<int64_t> taps = coverage_->wanted();
-  at::Tensor y;
-  std::vector<at::Tensor> activations;
-  if (taps.empty()) {
-    y = iteration.forward(*model_, x, head_);
+  const bool gains = coverage_->open();
+  const Wanted wanted = gains ? coverage_->wanted() : Wanted();
+  Trace trace;
+  if (wanted.taps.empty()) {
+    trace.y = iteration.forward(*model_, x, head_);
   } else {
-    Trace trace = iteration.trace(*model_, x, head_, taps);
-    y = trace.y;
-    activations = std::move(trace.activations);
+    trace = iteration.trace(*model_, x, head_, wanted);
   }
-  const at::Tensor margin = margins(y, spec);
+  const at::Tensor margin = margins(trace.y, spec);
   judge(x, margin);
   if (all) {
     judged.margin = margin;
@@ -308,8 +306,8 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
   if (bfloat16_ && mutation.gradient) {
     judge(likely_x, margins(iteration.forward(*model_, likely_x, head_), spec));
   }
-  if (!taps.empty()) {  // last: what has fired gains nothing when memory asks for these rows again
-    const at::Tensor gain = coverage_->update(taps, activations);
+  if (gains) {  // last: what has fired gains nothing when memory asks for these rows again
+    const at::Tensor gain = coverage_->update(wanted, trace);
     if (gain.defined()) {
       judged.gain.slice(0, begin, end).copy_(gain);
       judged.gains = true;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -51,9 +52,24 @@ struct Tap {
   int64_t neurons = 0;     ///< channels of a convolution, units of a linear layer
 };
 
+/// The taps to record, and what of each.
+struct Wanted {
+  Wanted() = default;
+  Wanted(std::initializer_list<int64_t> of) : taps(of) {}
+  Wanted(std::vector<int64_t> of) : taps(std::move(of)) {}  // NOLINT(google-explicit-constructor)
+
+  std::vector<int64_t> taps;
+  bool largest = true;    ///< Trace::activations
+  bool means = false;     ///< Trace::means
+  bool extremes = false;  ///< Trace::extremes
+};
+
 struct Trace {
-  at::Tensor y;                         ///< [N, K]
-  std::vector<at::Tensor> activations;  ///< per requested tap [N, neurons], max |a| over space
+  at::Tensor y;  ///< [N, K]
+  // Per requested tap, where wanted.
+  std::vector<at::Tensor> activations = {};  ///< [N, neurons], max |a| over space
+  std::vector<at::Tensor> means = {};        ///< [N, neurons], mean a over space
+  std::vector<at::Tensor> extremes = {};     ///< [N, 2], least and largest a of the layer
 };
 
 /// dL/dy [N, K] for the outputs y [N, K] of a gradient pass.
@@ -105,9 +121,8 @@ class Model {
   [[nodiscard]] virtual const std::vector<Tap>& taps() const = 0;
 
   /// One forward pass, BatchNormalization unfolded, so that the activations are those of the file,
-  /// with the activations of the taps whose indices are `wanted`.
-  [[nodiscard]] virtual Trace trace(const at::Tensor& x, Head head,
-                                    const std::vector<int64_t>& wanted) const = 0;
+  /// with what is `wanted` of taps.
+  [[nodiscard]] virtual Trace trace(const at::Tensor& x, Head head, const Wanted& wanted) const = 0;
 
   /// What the outputs (of the graph as read, before a final softmax for kLogits) can be for inputs
   /// in the boxes lo, hi [N, D], by interval arithmetic: rounding is left out, so that they guide a

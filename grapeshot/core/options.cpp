@@ -54,6 +54,19 @@ void apply_mode(LoopOptions& options, std::string_view name) {
   }
 }
 
+void check_criterion_options(const CriterionOptions& o, double tau) {
+  constexpr int64_t kMost = 1'000'000;
+  check_range(tau >= 0. && std::isfinite(tau), "tau", "at least 0");
+  check_range(o.sections >= 1 && o.sections <= kMost, "sections", "from 1 to 1000000");
+  check_range(o.sigma >= 0. && std::isfinite(o.sigma), "sigma", "at least 0");
+  check_range(o.top >= 1, "top-neurons", "at least 1");
+  check_range(o.buckets >= 1 && o.buckets <= kMost, "buckets", "from 1 to 1000000");
+  check_range(o.upper_bound > 0. && std::isfinite(o.upper_bound), "upper-bound", "above 0");
+  check_range(o.distance >= 0. && std::isfinite(o.distance), "distance", "at least 0");
+  check_range(o.sign_ratio >= 0. && o.sign_ratio <= 1., "sign-ratio", "from 0 to 1");
+  check_range(o.value_ratio > 1. && std::isfinite(o.value_ratio), "value-ratio", "above 1");
+}
+
 void check_options(const LoopOptions& o) {
   check_range(o.seconds >= 0., "seconds", "at least 0 (0: no limit)");
   check_range(o.candidates >= 0, "candidates", "at least 0");
@@ -66,7 +79,7 @@ void check_options(const LoopOptions& o) {
   check_range(o.scale_factor > 0. && o.scale_factor <= 1., "scale-factor", "in (0, 1]");
   check_range(o.eta > 0. && std::isfinite(o.eta), "eta", "above 0");
   check_range(o.steps >= 1, "steps", "at least 1");
-  check_range(o.tau >= 0., "tau", "at least 0");
+  check_criterion_options(o.per_criterion, o.tau);
   for (const double energy : {o.alpha, o.beta, o.e_min}) {
     // float32 has to hold the sum of all kept inputs' energies.
     check_range(energy >= 0. && energy <= 1e9, "alpha, --beta and --e-min", "from 0 to 1e9");

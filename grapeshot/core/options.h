@@ -10,6 +10,31 @@
 
 namespace grapeshot {
 
+/// Of single criteria (core/coverage.h); defaults are those of the papers that define them.
+struct CriterionOptions {
+  int64_t sections = 1000;     ///< k of kmnc
+  double sigma = 0.;           ///< standard deviations by which nbc and snac widen a range
+  int64_t top = 10;            ///< k of tknc, tknp, bknc
+  int64_t buckets = 1000;      ///< of lsa, dsa, mdsa
+  double upper_bound = 2000.;  ///< the largest surprise that has a bucket
+  double distance = 1.;        ///< of ann: squared, between outputs
+  double sign_ratio = 0.2;     ///< of ss, sv, vs, vv: other neurons that may change sign, a share
+  double value_ratio = 2.;     ///< and the factor that counts as a change of value
+};
+
+template <class Options, class Visitor>
+void describe_criteria(Options& options, Visitor&& visit) {
+  visit("sections", options.sections, "kmnc: sections of a neuron's range");
+  visit("sigma", options.sigma, "nbc, snac: standard deviations that a range is widened by");
+  visit("top-neurons", options.top, "tknc, tknp, bknc: neurons of a layer");
+  visit("buckets", options.buckets, "lsa, dsa, mdsa: buckets of surprise");
+  visit("upper-bound", options.upper_bound, "lsa, dsa, mdsa: the largest surprise with a bucket");
+  visit("distance", options.distance, "ann: squared distance of outputs that counts as new");
+  visit("sign-ratio", options.sign_ratio,
+        "ss, sv, vs, vv: share of a layer's other neurons that may change sign");
+  visit("value-ratio", options.value_ratio, "sv, vs, vv: factor that counts as a change of value");
+}
+
 struct LoopOptions {
   double seconds = 60.;
   int64_t candidates = 0;
@@ -37,6 +62,7 @@ struct LoopOptions {
   std::string criteria;
   std::string coverage = "global";
   bool every_tap = false;
+  CriterionOptions per_criterion = {};
 };
 
 /// Calls visit(flag name, member, help) for every option, in the order of the help page. `options`
@@ -80,14 +106,16 @@ void describe(Options& options, Visitor&& visit) {
         "global: new neurons of the union; best-input: more than any single input");
   visit("every-tap", options.every_tap,
         "Count a convolution and the ReLU behind it both, as the paper does");
+  describe_criteria(options.per_criterion, visit);
 }
 
 /// Sets what --mode NAME stands for: seq-fixed, batch-iso or batch-ani, the three configurations of
 /// Zhang and Sui, 2026. Throws Error{kNotFound} for other names.
 void apply_mode(LoopOptions& options, std::string_view mode);
 
-/// Throws Error{kInvalidArgument} naming the first option that is out of its range, kNotFound for a
+/// Throw Error{kInvalidArgument} naming the first option that is out of its range, kNotFound for a
 /// name that no table has.
+void check_criterion_options(const CriterionOptions& options, double tau);
 void check_options(const LoopOptions& options);
 
 }  // namespace grapeshot

@@ -4,7 +4,9 @@
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
+#include "grapeshot/core/profile.h"
 
 namespace grapeshot {
 
@@ -16,8 +18,7 @@ at::Tensor Iteration::forward(const Model& model, const at::Tensor& x, Head head
   return y;
 }
 
-Trace Iteration::trace(const Model& model, const at::Tensor& x, Head head,
-                       const std::vector<int64_t>& wanted) {
+Trace Iteration::trace(const Model& model, const at::Tensor& x, Head head, const Wanted& wanted) {
   const auto began = Clock::now();
   Trace trace = model.trace(x, head, wanted);
   network_s += seconds_since(began);
@@ -58,48 +59,69 @@ int64_t even_pieces(int64_t rows, int64_t most) {
   return std::max<int64_t>((rows + pieces - 1) / pieces, 1);
 }
 
-SharedCoverage::SharedCoverage(const Model& model, const LoopOptions& options) {
-  std::vector<int64_t> neurons;
-  for (size_t i = 0; i < model.taps().size(); ++i) {
-    const Tap& tap = model.taps()[i];
-    if (tap.redundant && !options.every_tap) continue;
-    taps_.push_back(static_cast<int64_t>(i));
-    neurons.push_back(tap.neurons);
+SharedCoverage::SharedCoverage(const Model& model, const LoopOptions& options,
+                               const Profile* profile)
+    : taps_(counted_taps(model, options.every_tap)) {
+  CriterionSetup setup;
+  for (const int64_t tap : taps_) {
+    setup.taps.push_back(model.taps()[static_cast<size_t>(tap)].name);
+    setup.neurons.push_back(model.taps()[static_cast<size_t>(tap)].neurons);
   }
-  CoverageOptions coverage;
-  coverage.tau = options.tau;
-  coverage.strategy =
+  setup.options.tau = options.tau;
+  setup.options.strategy =
       options.coverage == "global" ? CoverageStrategy::kGlobal : CoverageStrategy::kBestInput;
+  setup.options.more = options.per_criterion;
+  setup.profile = profile;
   drives_ = options.criterion != "none";
   const std::string all = options.criterion + "," + options.criteria;
   for (const std::string_view name : split_at(',', all)) {
-    if (name == "none" || std::ranges::find(names_, name) != names_.end()) continue;
-    names_.emplace_back(name);
-    criteria_.push_back(find_criterion(name).make(neurons, coverage));
+    if (name.empty() || name == "none") continue;
+    const CriterionRow* row = &find_criterion(name);
+    if (std::ranges::find(criteria_, row, &Named::row) != criteria_.end()) continue;
+    criteria_.push_back({row, make_criterion(*row, setup)});
   }
 }
 
-std::vector<int64_t> SharedCoverage::wanted() {
+Wanted SharedCoverage::wanted() {
   const std::lock_guard lock(mutex_);
-  std::vector<int64_t> out;
+  Wanted out;
+  out.largest = false;
   for (size_t i = 0; i < taps_.size(); ++i) {
-    if (std::ranges::any_of(criteria_, [&](const auto& c) { return c->wants(i); })) {
-      out.push_back(taps_[i]);
+    bool any = false;
+    for (const auto& [row, criterion] : criteria_) {
+      if (!criterion->wants(i)) continue;
+      any = true;
+      out.largest = out.largest || row->activations;
+      out.means = out.means || row->means;
+      out.extremes = out.extremes || row->extremes;
     }
+    if (any) out.taps.push_back(taps_[i]);
   }
   return out;
 }
 
-at::Tensor SharedCoverage::update(const std::vector<int64_t>& wanted,
-                                  const std::vector<at::Tensor>& activations) {
-  std::vector<at::Tensor> all(taps_.size());
-  for (size_t k = 0; k < wanted.size(); ++k) {
-    all[static_cast<size_t>(std::ranges::find(taps_, wanted[k]) - taps_.begin())] = activations[k];
-  }
+bool SharedCoverage::open() {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(criteria_, [](const Named& c) { return !c.criterion->complete(); });
+}
+
+at::Tensor SharedCoverage::update(const Wanted& wanted, const Trace& trace) {
+  Observation seen;
+  seen.y = trace.y;
+  const auto by_tap = [&](const std::vector<at::Tensor>& of) {
+    std::vector<at::Tensor> all(taps_.size());
+    for (size_t k = 0; k < of.size(); ++k) {
+      all[static_cast<size_t>(std::ranges::find(taps_, wanted.taps[k]) - taps_.begin())] = of[k];
+    }
+    return all;
+  };
+  seen.activations = by_tap(trace.activations);
+  seen.means = by_tap(trace.means);
+  seen.extremes = by_tap(trace.extremes);
   const std::lock_guard lock(mutex_);
   at::Tensor driving;
-  for (const auto& criterion : criteria_) {
-    const at::Tensor gain = criterion->update(all);
+  for (const auto& [row, criterion] : criteria_) {
+    const at::Tensor gain = criterion->update(seen);
     if (drives_ && !driving.defined()) driving = gain;
   }
   return driving;
@@ -107,12 +129,12 @@ at::Tensor SharedCoverage::update(const std::vector<int64_t>& wanted,
 
 void SharedCoverage::save(State& state, const std::string& at) {
   const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < names_.size(); ++i) criteria_[i]->save(state, at + names_[i] + "/");
+  for (const auto& [row, criterion] : criteria_) criterion->save(state, str(at, row->name, "/"));
 }
 
 void SharedCoverage::load(const State& state, const std::string& at) {
   const std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < names_.size(); ++i) criteria_[i]->load(state, at + names_[i] + "/");
+  for (const auto& [row, criterion] : criteria_) criterion->load(state, str(at, row->name, "/"));
 }
 
 void SharedViolations::save(State& state, const std::string& at) {
@@ -134,7 +156,7 @@ int64_t SharedViolations::insert(const at::Tensor& x) {
 std::vector<std::pair<std::string, double>> SharedCoverage::values() {
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<std::string, double>> out;
-  for (size_t i = 0; i < names_.size(); ++i) out.emplace_back(names_[i], criteria_[i]->value());
+  for (const auto& [row, criterion] : criteria_) out.emplace_back(row->name, criterion->value());
   return out;
 }
 

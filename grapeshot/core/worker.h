@@ -27,14 +27,16 @@ namespace grapeshot {
 /// Coverage of one model, shared by its workers.
 class SharedCoverage {
  public:
-  SharedCoverage(const Model& model, const LoopOptions& options);
+  /// Throws Error{kInvalidArgument} where a criterion lacks what it needs.
+  SharedCoverage(const Model& model, const LoopOptions& options, const Profile* profile = nullptr);
 
-  /// Indices of the model's taps to record, empty when nothing can be gained any more.
-  [[nodiscard]] std::vector<int64_t> wanted();
-  /// The gain [N] of the driving criterion for the activations of `wanted`; undefined when there is
-  /// no such criterion.
-  [[nodiscard]] at::Tensor update(const std::vector<int64_t>& wanted,
-                                  const std::vector<at::Tensor>& activations);
+  /// What to record of the model's taps; nothing when nothing can be gained any more.
+  [[nodiscard]] Wanted wanted();
+  /// The gain [N] of the driving criterion for what was `wanted`; undefined when there is no such
+  /// criterion.
+  [[nodiscard]] at::Tensor update(const Wanted& wanted, const Trace& trace);
+  /// Whether some criterion is not complete.
+  [[nodiscard]] bool open();
   /// Name and value of every criterion, the driving one first.
   [[nodiscard]] std::vector<std::pair<std::string, double>> values();
 
@@ -44,8 +46,11 @@ class SharedCoverage {
  private:
   std::mutex mutex_;
   std::vector<int64_t> taps_;
-  std::vector<std::string> names_;
-  std::vector<std::unique_ptr<Criterion>> criteria_;
+  struct Named {
+    const CriterionRow* row;
+    std::unique_ptr<Criterion> criterion;
+  };
+  std::vector<Named> criteria_;
   bool drives_ = true;  ///< whether the first one drives, or all are only reported
 };
 
@@ -90,7 +95,7 @@ struct Iteration {
   // Passes of the network that the iteration accounts for: Model's, with cost and time.
   [[nodiscard]] at::Tensor forward(const Model& model, const at::Tensor& x, Head head);
   [[nodiscard]] Trace trace(const Model& model, const at::Tensor& x, Head head,
-                            const std::vector<int64_t>& wanted);
+                            const Wanted& wanted);
   [[nodiscard]] Gradient gradient(const Model& model, const at::Tensor& x, Head head,
                                   const Surrogate& surrogate, const Cotangent& cotangent);
 };

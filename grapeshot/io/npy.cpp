@@ -182,10 +182,10 @@ std::vector<double> to_row_major(const std::vector<double>& values,
 }
 
 template <class T>
-void write_array(const std::string& path, std::string_view descr, std::span<const T> values,
-                 std::span<const int64_t> shape) {
+std::string encode(std::string_view descr, std::span<const T> values,
+                   std::span<const int64_t> shape) {
   const int64_t count = count_elements(shape, std::ssize(values));
-  GRAPESHOT_CHECK(count == std::ssize(values), kInvalidArgument, path, ": ", values.size(),
+  GRAPESHOT_CHECK(count == std::ssize(values), kInvalidArgument, values.size(),
                   " values do not fill the shape");
   std::string header = str("{'descr': '", descr, "', 'fortran_order': False, 'shape': (");
   for (const int64_t size : shape) header += str(size, ", ");
@@ -201,10 +201,22 @@ void write_array(const std::string& path, std::string_view descr, std::span<cons
   bytes += static_cast<char>(header.size() >> 8);
   bytes += header;
   bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  write_file(path, bytes);
+  return bytes;
 }
 
 }  // namespace
+
+std::string encode_npy(std::span<const float> values, std::span<const int64_t> shape) {
+  return encode("<f4", values, shape);
+}
+
+std::string encode_npy(std::span<const double> values, std::span<const int64_t> shape) {
+  return encode("<f8", values, shape);
+}
+
+std::string encode_npy(std::span<const uint8_t> values, std::span<const int64_t> shape) {
+  return encode("|u1", values, shape);
+}
 
 NpyArray parse_npy(std::string_view bytes, const std::string& path) {
   const auto [text, data] = split(path, bytes);
@@ -233,12 +245,12 @@ NpyArray read_npy(const std::string& path) {
 
 void write_npy(const std::string& path, std::span<const float> values,
                std::span<const int64_t> shape) {
-  write_array(path, "<f4", values, shape);
+  write_file(path, encode_npy(values, shape));
 }
 
 void write_npy_float64(const std::string& path, std::span<const double> values,
                        std::span<const int64_t> shape) {
-  write_array(path, "<f8", values, shape);
+  write_file(path, encode_npy(values, shape));
 }
 
 }  // namespace grapeshot

@@ -22,6 +22,13 @@ struct NpyArray {
 /// The same of a file; throws as read_file does besides.
 [[nodiscard]] NpyArray read_npy(const std::string& path);
 
+/// The bytes of such a file. `values` has product(shape) entries.
+[[nodiscard]] std::string encode_npy(std::span<const float> values, std::span<const int64_t> shape);
+[[nodiscard]] std::string encode_npy(std::span<const double> values,
+                                     std::span<const int64_t> shape);
+[[nodiscard]] std::string encode_npy(std::span<const uint8_t> values,
+                                     std::span<const int64_t> shape);
+
 /// Writes float32 (float64), atomically. `values` has product(shape) entries.
 void write_npy(const std::string& path, std::span<const float> values,
                std::span<const int64_t> shape);

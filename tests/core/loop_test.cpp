@@ -333,15 +333,15 @@ TEST_CASE("SharedCoverage: redundant taps count where every tap does") {
   const Taps model;
   LoopOptions options;
   SharedCoverage own(model, options);
-  CHECK(own.wanted() == std::vector<int64_t>{1, 2});
-  CHECK(floats(own.update({1, 2}, {at::ones({1, 4}), at::zeros({1, 2})})) ==
+  CHECK(own.wanted().taps == std::vector<int64_t>{1, 2});
+  CHECK(floats(own.update({1, 2}, {{}, {at::ones({1, 4}), at::zeros({1, 2})}})) ==
         std::vector<float>{4.f});
   CHECK(own.values() == std::vector<std::pair<std::string, double>>{{"nc", 4. / 6.}});
-  CHECK(own.wanted() == std::vector<int64_t>{2});  // the other has nothing more to gain
-  CHECK(floats(own.update({2}, {at::ones({1, 2})})) == std::vector<float>{2.f});
-  CHECK(own.wanted().empty());  // nothing more to gain, nothing to record
+  CHECK(own.wanted().taps == std::vector<int64_t>{2});  // the other has nothing more to gain
+  CHECK(floats(own.update({2}, {{}, {at::ones({1, 2})}})) == std::vector<float>{2.f});
+  CHECK(own.wanted().taps.empty());  // nothing more to gain, nothing to record
   options.every_tap = true;
-  CHECK(SharedCoverage(model, options).wanted() == std::vector<int64_t>{0, 1, 2});
+  CHECK(SharedCoverage(model, options).wanted().taps == std::vector<int64_t>{0, 1, 2});
 }
 
 TEST_CASE(
@@ -352,12 +352,12 @@ TEST_CASE(
   LoopOptions options;
   options.criterion = "none";
   SharedCoverage none(model, options);
-  CHECK(none.wanted().empty());
+  CHECK(none.wanted().taps.empty());
   CHECK(none.values().empty());
   options.criteria = "nc";
   SharedCoverage reported(model, options);
-  CHECK(reported.wanted() == std::vector<int64_t>{0});
-  const at::Tensor gain = reported.update({0}, {at::ones({2, 1})});
+  CHECK(reported.wanted().taps == std::vector<int64_t>{0});
+  const at::Tensor gain = reported.update({0}, {{}, {at::ones({2, 1})}});
   CHECK((!gain.defined() || gain.eq(0).all().item<bool>()));
   CHECK(reported.values() == std::vector<std::pair<std::string, double>>{{"nc", 1.}});
 }

@@ -43,11 +43,13 @@ class FakeModel : public Model {
     const at::Tensor y = function(x);
     return {y, pullback(x, cotangent(y))};
   }
-  [[nodiscard]] Trace trace(const at::Tensor& x, Head,
-                            const std::vector<int64_t>& wanted) const override {
+  [[nodiscard]] Trace trace(const at::Tensor& x, Head, const Wanted& wanted) const override {
     note(trace_rows, x, on_candidate);
-    Trace out{function(x), {}};
-    for (size_t i = 0; i < wanted.size(); ++i) out.activations.push_back(out.y.abs());
+    Trace out{function(x)};
+    for (size_t i = 0; i < wanted.taps.size(); ++i) {
+      if (wanted.largest) out.activations.push_back(out.y.abs());
+      if (wanted.means) out.means.push_back(out.y);
+    }
     return out;
   }
   [[nodiscard]] at::Tensor evaluate(const at::Tensor& x) const override {

@@ -51,8 +51,7 @@ class Metered final : public Model {
     if (zero_gradients) g.x = at::zeros_like(g.x);
     return g;
   }
-  [[nodiscard]] Trace trace(const at::Tensor& x, Head head,
-                            const std::vector<int64_t>& wanted) const override {
+  [[nodiscard]] Trace trace(const at::Tensor& x, Head head, const Wanted& wanted) const override {
     count(x);
     return model_.trace(x, head, wanted);
   }

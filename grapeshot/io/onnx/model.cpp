@@ -271,7 +271,7 @@ Gradient OnnxModel::taped_gradient(const at::Tensor& x, Head head, const Surroga
   return out;
 }
 
-Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t>& wanted) const {
+Trace OnnxModel::trace(const at::Tensor& x, Head head, const Wanted& wanted) const {
   const at::NoGradGuard no_grad;
   Trace trace;
   if (!fallback_.empty() && x.size(0) > 1) {
@@ -285,8 +285,10 @@ Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t
       return at::cat(parts);
     };
     trace.y = joined([](const Trace& t) { return t.y; });
-    for (size_t k = 0; k < wanted.size(); ++k) {
-      trace.activations.push_back(joined([&](const Trace& t) { return t.activations[k]; }));
+    for (const auto of : {&Trace::activations, &Trace::means, &Trace::extremes}) {
+      for (size_t k = 0; k < (rows[0].*of).size(); ++k) {
+        (trace.*of).push_back(joined([&](const Trace& t) { return (t.*of)[k]; }));
+      }
     }
     return trace;
   }
@@ -294,31 +296,56 @@ Trace OnnxModel::trace(const at::Tensor& x, Head head, const std::vector<int64_t
   shape.insert(shape.begin(), x.size(0));
   // Lowering leaves what its tensors hold as it is, but not all of them there.
   const auto name = [&](int64_t tap) { return taps_[static_cast<size_t>(tap)].name; };
-  const bool lowered =
-      std::ranges::all_of(wanted, [&](int64_t tap) { return lowered_.program->has(name(tap)); });
+  const bool lowered = std::ranges::all_of(
+      wanted.taps, [&](int64_t tap) { return lowered_.program->has(name(tap)); });
   const Compiled& compiled = lowered ? lowered_ : as_read_;
   std::vector<int32_t> slots = {head == Head::kLogits ? compiled.logits : compiled.output};
-  for (const int64_t tap : wanted) slots.push_back(compiled.program->slot(name(tap)));
+  for (const int64_t tap : wanted.taps) slots.push_back(compiled.program->slot(name(tap)));
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const auto values = compiled.program->run(x.reshape(shape), slots, Surrogate::kLoose);
   trace.y = flat_rows(values[0], x.size(0), width_of(head), x.scalar_type(), name_);
   for (size_t k = 1; k < values.size(); ++k) {
-    const auto tap = static_cast<size_t>(wanted[k - 1]);
-    at::Tensor a;
-    if (!values[k].ragged) {
-      const at::Tensor& t = values[k].t;  // [N, B, C, space...] or [N, units...]
-      if (tap_is_map_[tap] && t.dim() == 5) {
-        a = largest_of_channels(t.flatten(0, 1)).view({t.size(0), t.size(1) * t.size(2)});
-      } else {
-        a = tap_never_negative_[tap] ? t : t.abs();
-        a = tap_is_map_[tap] ? a.flatten(3).amax(3).flatten(1) : a.flatten(1);
-      }
-    }
-    // Where rows decide how many neurons there are, none of them fires.
-    const bool odd = !a.defined() || a.size(1) != taps_[tap].neurons;
-    trace.activations.push_back(odd ? at::zeros({x.size(0), taps_[tap].neurons}, x.options()) : a);
+    record(values[k], static_cast<size_t>(wanted.taps[k - 1]), wanted, x, trace);
   }
   return trace;
+}
+
+void OnnxModel::record(const Value& value, size_t tap, const Wanted& wanted, const at::Tensor& x,
+                       Trace& trace) const {
+  const at::Tensor& t = value.t;  // [N, B, C, space...] or [N, units...]
+  const int64_t neurons = taps_[tap].neurons;
+  // Where rows decide how many neurons there are, none of them does anything.
+  const auto add = [&](std::vector<at::Tensor>& to, int64_t width, const auto& of) {
+    const at::Tensor a = value.ragged ? at::Tensor() : of();
+    const bool odd = !a.defined() || a.size(1) != width;
+    to.push_back(odd ? at::zeros({x.size(0), width}, x.options()) : a);
+  };
+  const bool map = tap_is_map_[tap];
+  if (wanted.largest) {
+    add(trace.activations, neurons, [&]() -> at::Tensor {
+      if (map && t.dim() == 5) {
+        return largest_of_channels(t.flatten(0, 1)).view({t.size(0), t.size(1) * t.size(2)});
+      }
+      const at::Tensor a = tap_never_negative_[tap] ? t : t.abs();
+      return map ? a.flatten(3).amax(3).flatten(1) : a.flatten(1);
+    });
+  }
+  if (wanted.means) {
+    add(trace.means, neurons, [&]() -> at::Tensor {
+      if (!map || t.dim() <= 3) return t.flatten(1);
+      // Over the axes of space, whatever their order in memory.
+      std::vector<int64_t> space;
+      for (int64_t axis = 3; axis < t.dim(); ++axis) space.push_back(axis);
+      return t.mean(space).flatten(1);
+    });
+  }
+  if (wanted.extremes) {
+    add(trace.extremes, 2, [&]() -> at::Tensor {
+      std::vector<int64_t> axes;
+      for (int64_t axis = 1; axis < t.dim(); ++axis) axes.push_back(axis);
+      return at::stack({t.amin(axes), t.amax(axes)}, 1);
+    });
+  }
 }
 
 at::Tensor OnnxModel::evaluate(const at::Tensor& x) const {

@@ -35,8 +35,7 @@ class OnnxModel final : public Model {
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, Head head) const override;
   [[nodiscard]] Gradient gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
                                   const Cotangent& cotangent) const override;
-  [[nodiscard]] Trace trace(const at::Tensor& x, Head head,
-                            const std::vector<int64_t>& wanted) const override;
+  [[nodiscard]] Trace trace(const at::Tensor& x, Head head, const Wanted& wanted) const override;
   [[nodiscard]] at::Tensor evaluate(const at::Tensor& x) const override;
   [[nodiscard]] std::optional<Bounds> bounds(const at::Tensor& lo, const at::Tensor& hi,
                                              Head head) const override;
@@ -69,6 +68,9 @@ class OnnxModel final : public Model {
   [[nodiscard]] int64_t width_of(Head head) const;
   [[nodiscard]] Gradient taped_gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
                                         const Cotangent& cotangent) const;
+  /// Appends what is wanted of one tap, whose tensor is `value`, for the inputs x.
+  void record(const Value& value, size_t tap, const Wanted& wanted, const at::Tensor& x,
+              Trace& trace) const;
   void check_rows();
   void find_taps();
 

@@ -1,0 +1,82 @@
+// grapeshot/core/criteria.h: the groups that the table of coverage.cpp is made of, and what they
+// share.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "grapeshot/core/coverage.h"
+
+namespace grapeshot {
+
+[[nodiscard]] std::span<const CriterionRow> neuron_criteria();    ///< nc, nc-scaled
+[[nodiscard]] std::span<const CriterionRow> range_criteria();     ///< kmnc, nbc, snac
+[[nodiscard]] std::span<const CriterionRow> top_criteria();       ///< tknc, tknp, bknc
+[[nodiscard]] std::span<const CriterionRow> surprise_criteria();  ///< lsa, dsa, mdsa
+[[nodiscard]] std::span<const CriterionRow> pair_criteria();      ///< ss, sv, vs, vv
+[[nodiscard]] std::span<const CriterionRow> output_criteria();    ///< ann, nlc
+
+/// Things to cover, numbered. Rows of one batch may share a gain: what counts is whether an earlier
+/// batch has covered it.
+class Items {
+ public:
+  /// Throws Error{kInvalidArgument} naming `criterion` for more than 2^30.
+  Items(int64_t total, std::string_view criterion);
+
+  /// Whether it is new.
+  bool touch(int64_t item) {
+    uint8_t& mark = marks_[static_cast<size_t>(item)];
+    if (mark == kCovered) return false;
+    if (mark == kOpen) {
+      mark = kNow;
+      fresh_.push_back(item);
+    }
+    return true;
+  }
+  /// The batch is over.
+  void commit();
+
+  [[nodiscard]] int64_t total() const { return static_cast<int64_t>(marks_.size()); }
+  [[nodiscard]] int64_t count() const { return count_; }
+  [[nodiscard]] double share() const;
+  [[nodiscard]] bool complete() const { return count_ == total(); }
+
+  void save(State& state, const std::string& at) const;
+  void load(const State& state, const std::string& at);
+
+ private:
+  enum : uint8_t { kOpen, kNow, kCovered };
+
+  std::vector<uint8_t> marks_;
+  std::vector<int64_t> fresh_;
+  int64_t count_ = 0;
+};
+
+/// A criterion whose value is a share of Items.
+class ItemCriterion : public Criterion {
+ public:
+  ItemCriterion(int64_t total, std::string_view name) : items_(total, name) {}
+
+  [[nodiscard]] double value() const override { return items_.share(); }
+  [[nodiscard]] bool complete() const override { return items_.complete(); }
+  void save(State& state, const std::string& at) const override { items_.save(state, at); }
+  void load(const State& state, const std::string& at) override { items_.load(state, at); }
+
+ protected:
+  Items items_;
+};
+
+/// One tap's part of an observation on the host, float32 and contiguous; undefined where it was not
+/// wanted.
+[[nodiscard]] at::Tensor on_host(const std::vector<at::Tensor>& of, size_t tap);
+
+/// The rows of the batch.
+[[nodiscard]] int64_t rows_of(const Observation& seen);
+
+[[nodiscard]] int64_t total_of(std::span<const int64_t> neurons);
+
+}  // namespace grapeshot

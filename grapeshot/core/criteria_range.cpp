@@ -1,0 +1,137 @@
+// Criteria that compare every neuron with its range on reference inputs (Ma et al., DeepGauge,
+// 2018).
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/core/criteria.h"
+
+namespace grapeshot {
+namespace {
+
+// Ranges of the setup's neurons, tap after tap.
+struct Ranges {
+  std::vector<float> low, high;
+};
+
+Ranges ranges_of(const CriterionSetup& setup, double sigma) {
+  Ranges out;
+  for (const std::string& name : setup.taps) {
+    const TapProfile& tap = *setup.profile->find(name);
+    const at::Tensor wider = tap.deviation * sigma;
+    const auto append = [](std::vector<float>& to, const at::Tensor& t) {
+      const at::Tensor flat = t.contiguous();
+      to.insert(to.end(), flat.const_data_ptr<float>(),
+                flat.const_data_ptr<float>() + flat.numel());
+    };
+    append(out.low, tap.low - wider);
+    append(out.high, tap.high + wider);
+  }
+  return out;
+}
+
+// Calls visit(row, neuron of all, mean activation) for all that was seen.
+template <class Visit>
+void for_means(const Observation& seen, const std::vector<int64_t>& neurons, const Visit& visit) {
+  int64_t begin = 0;
+  for (size_t t = 0; t < neurons.size(); begin += neurons[t], ++t) {
+    const at::Tensor means = on_host(seen.means, t);
+    if (!means.defined()) continue;
+    const auto* a = means.const_data_ptr<float>();
+    for (int64_t r = 0; r < means.size(0); ++r, a += neurons[t]) {
+      for (int64_t j = 0; j < neurons[t]; ++j) visit(r, begin + j, a[j]);
+    }
+  }
+}
+
+// k-multisection: every range in k equal sections; one without width has the first alone to hit.
+class Sections final : public ItemCriterion {
+ public:
+  explicit Sections(const CriterionSetup& setup)
+      : ItemCriterion(total_of(setup.neurons) * setup.options.more.sections, "kmnc"),
+        neurons_(setup.neurons),
+        ranges_(ranges_of(setup, 0.)),
+        sections_(setup.options.more.sections) {
+    for (size_t i = 0; i < ranges_.low.size(); ++i) {
+      const float width = ranges_.high[i] - ranges_.low[i];
+      per_width_.push_back(width > 0.f ? static_cast<float>(sections_) / width : 0.f);
+    }
+  }
+
+  at::Tensor update(const Observation& seen) override {
+    at::Tensor gain = at::zeros({rows_of(seen)});
+    auto* g = gain.mutable_data_ptr<float>();
+    for_means(seen, neurons_, [&](int64_t r, int64_t neuron, float a) {
+      const auto i = static_cast<size_t>(neuron);
+      if (!(a >= ranges_.low[i] && a <= ranges_.high[i])) return;
+      const auto section = static_cast<int64_t>((a - ranges_.low[i]) * per_width_[i]);
+      if (items_.touch(neuron * sections_ + std::min(section, sections_ - 1))) g[r] += 1.f;
+    });
+    items_.commit();
+    return gain;
+  }
+
+ private:
+  std::vector<int64_t> neurons_;
+  Ranges ranges_;
+  int64_t sections_;
+  std::vector<float> per_width_;
+};
+
+// Boundary: beyond the range, above and below or (strong activation) above alone.
+class Boundaries final : public ItemCriterion {
+ public:
+  Boundaries(const CriterionSetup& setup, bool below)
+      : ItemCriterion(total_of(setup.neurons) * (below ? 2 : 1), below ? "nbc" : "snac"),
+        neurons_(setup.neurons),
+        ranges_(ranges_of(setup, setup.options.more.sigma)),
+        all_(total_of(setup.neurons)),
+        below_(below) {}
+
+  at::Tensor update(const Observation& seen) override {
+    at::Tensor gain = at::zeros({rows_of(seen)});
+    auto* g = gain.mutable_data_ptr<float>();
+    for_means(seen, neurons_, [&](int64_t r, int64_t neuron, float a) {
+      const auto i = static_cast<size_t>(neuron);
+      if (a > ranges_.high[i] && items_.touch(neuron)) g[r] += 1.f;
+      if (below_ && a < ranges_.low[i] && items_.touch(all_ + neuron)) g[r] += 1.f;
+    });
+    items_.commit();
+    return gain;
+  }
+
+ private:
+  std::vector<int64_t> neurons_;
+  Ranges ranges_;
+  int64_t all_;
+  bool below_;
+};
+
+constexpr CriterionRow kTable[] = {
+    {"kmnc", "k-multisection neuron coverage: sections of every neuron's range that were hit.",
+     [](const CriterionSetup& s) -> std::unique_ptr<Criterion> {
+       return std::make_unique<Sections>(s);
+     },
+     false, true, false, true},
+    {"nbc", "Neuron boundary coverage: activations beyond a neuron's range, on either side.",
+     [](const CriterionSetup& s) -> std::unique_ptr<Criterion> {
+       return std::make_unique<Boundaries>(s, true);
+     },
+     false, true, false, true},
+    {"snac", "Strong neuron activation coverage: activations above a neuron's range.",
+     [](const CriterionSetup& s) -> std::unique_ptr<Criterion> {
+       return std::make_unique<Boundaries>(s, false);
+     },
+     false, true, false, true},
+};
+
+}  // namespace
+
+std::span<const CriterionRow> range_criteria() {
+  return kTable;
+}
+
+}  // namespace grapeshot

@@ -1,0 +1,151 @@
+// Criteria of the most and least active neurons of every layer (Ma et al., DeepGauge, 2018).
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/core/corpus.h"
+#include "grapeshot/core/criteria.h"
+
+namespace grapeshot {
+namespace {
+
+// The k largest of `width` values, those with lower indices first among equals; `sign` -1 for the
+// smallest. Most values are no match for the least of the k so far.
+class TopK {
+ public:
+  explicit TopK(int64_t k) : k_(k) {}
+
+  std::span<const int64_t> of(const float* a, int64_t width, float sign) {
+    value_.clear();
+    index_.clear();
+    for (int64_t j = 0; j < width; ++j) {
+      const float v = sign * a[j];
+      const bool full = std::ssize(value_) == k_;
+      if (full && !(v > value_.back())) continue;
+      if (full) {
+        value_.pop_back();
+        index_.pop_back();
+      }
+      const auto at = std::upper_bound(value_.begin(), value_.end(), v, std::greater<>());
+      index_.insert(index_.begin() + (at - value_.begin()), j);
+      value_.insert(at, v);
+    }
+    return index_;
+  }
+
+ private:
+  int64_t k_;
+  std::vector<float> value_;
+  std::vector<int64_t> index_;
+};
+
+// tknc and bknc: neurons that were among their layer's k once.
+class Among final : public ItemCriterion {
+ public:
+  Among(const CriterionSetup& setup, bool top)
+      : ItemCriterion(total_of(setup.neurons), top ? "tknc" : "bknc"),
+        neurons_(setup.neurons),
+        k_(setup.options.more.top),
+        sign_(top ? 1.f : -1.f) {}
+
+  at::Tensor update(const Observation& seen) override {
+    at::Tensor gain = at::zeros({rows_of(seen)});
+    auto* g = gain.mutable_data_ptr<float>();
+    int64_t begin = 0;
+    for (size_t t = 0; t < neurons_.size(); begin += neurons_[t], ++t) {
+      const at::Tensor means = on_host(seen.means, t);
+      if (!means.defined()) continue;
+      const auto* a = means.const_data_ptr<float>();
+      for (int64_t r = 0; r < means.size(0); ++r, a += neurons_[t]) {
+        for (const int64_t j : k_.of(a, neurons_[t], sign_)) {
+          if (items_.touch(begin + j)) g[r] += 1.f;
+        }
+      }
+    }
+    items_.commit();
+    return gain;
+  }
+
+ private:
+  std::vector<int64_t> neurons_;
+  TopK k_;
+  float sign_;
+};
+
+// tknp: different sets of the layers' k most active neurons, taken together.
+class Patterns final : public Criterion {
+ public:
+  explicit Patterns(const CriterionSetup& setup)
+      : neurons_(setup.neurons), k_(setup.options.more.top) {}
+
+  at::Tensor update(const Observation& seen) override {
+    const int64_t n = rows_of(seen);
+    std::vector<std::vector<int32_t>> pattern(static_cast<size_t>(n));
+    int32_t begin = 0;
+    for (size_t t = 0; t < neurons_.size(); begin += static_cast<int32_t>(neurons_[t]), ++t) {
+      const at::Tensor means = on_host(seen.means, t);
+      if (!means.defined()) return at::zeros({n});
+      const auto* a = means.const_data_ptr<float>();
+      for (int64_t r = 0; r < n; ++r, a += neurons_[t]) {
+        auto& row = pattern[static_cast<size_t>(r)];
+        const auto size = std::ssize(row);
+        for (const int64_t j : k_.of(a, neurons_[t], 1.f)) {
+          row.push_back(begin + static_cast<int32_t>(j));
+        }
+        std::ranges::sort(row.begin() + size, row.end());
+      }
+    }
+    if (n == 0 || pattern[0].empty()) return at::zeros({n});
+    at::Tensor words = at::empty({n, std::ssize(pattern[0])}, at::kInt);
+    auto* to = words.mutable_data_ptr<int32_t>();
+    for (const auto& row : pattern) to = std::ranges::copy(row, to).out;
+    const at::Tensor gain = seen_.insert(hash_rows(words.view(at::kFloat))).to(at::kFloat);
+    count_ += gain.sum().item<int64_t>();
+    return gain;
+  }
+
+  [[nodiscard]] double value() const override { return static_cast<double>(count_); }
+  [[nodiscard]] bool complete() const override { return neurons_.empty(); }
+  void save(State& state, const std::string& at) const override {
+    state.put(at + "count", count_);
+    seen_.save(state, at);
+  }
+  void load(const State& state, const std::string& at) override {
+    count_ = state.integer(at + "count");
+    seen_.load(state, at);
+  }
+
+ private:
+  std::vector<int64_t> neurons_;
+  TopK k_;
+  HashSet seen_;
+  int64_t count_ = 0;
+};
+
+constexpr CriterionRow kTable[] = {
+    {"tknc", "Top-k neuron coverage: neurons among the k most active of their layer once.",
+     [](const CriterionSetup& s) -> std::unique_ptr<Criterion> {
+       return std::make_unique<Among>(s, true);
+     },
+     false, true},
+    {"tknp", "Top-k neuron patterns: how many sets of the layers' k most active neurons.",
+     [](const CriterionSetup& s) -> std::unique_ptr<Criterion> {
+       return std::make_unique<Patterns>(s);
+     },
+     false, true, false, false, false},
+    {"bknc", "Bottom-k neuron coverage: neurons among the k least active of their layer once.",
+     [](const CriterionSetup& s) -> std::unique_ptr<Criterion> {
+       return std::make_unique<Among>(s, false);
+     },
+     false, true},
+};
+
+}  // namespace
+
+std::span<const CriterionRow> top_criteria() {
+  return kTable;
+}
+
+}  // namespace grapeshot

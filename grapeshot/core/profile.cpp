@@ -1,0 +1,95 @@
+#include "grapeshot/core/profile.h"
+
+#include <algorithm>
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/base/error.h"
+
+namespace grapeshot {
+
+const TapProfile* Profile::find(const std::string& tap) const {
+  const auto it = std::ranges::find(taps, tap, &TapProfile::name);
+  return it == taps.end() ? nullptr : &*it;
+}
+
+std::vector<int64_t> counted_taps(const Model& model, bool every_tap) {
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < model.taps().size(); ++i) {
+    if (every_tap || !model.taps()[i].redundant) out.push_back(static_cast<int64_t>(i));
+  }
+  return out;
+}
+
+namespace {
+
+// The index of `layer` among `taps`; of the last but the outputs' for "".
+size_t find_layer(const Model& model, const std::vector<int64_t>& taps, const std::string& layer) {
+  GRAPESHOT_CHECK(!taps.empty(), kInvalidArgument, model.name(),
+                  ": has no layer whose neurons could be counted");
+  if (layer.empty()) return taps.size() - std::min<size_t>(taps.size(), 2);
+  std::string known;
+  for (size_t i = 0; i < taps.size(); ++i) {
+    const std::string& name = model.taps()[static_cast<size_t>(taps[i])].name;
+    if (name == layer) return i;
+    known += str(known.empty() ? "" : ", ", name);
+  }
+  throw Error(ErrorCode::kNotFound,
+              str(model.name(), ": has no layer '", layer, "'; known: ", known));
+}
+
+// Sums of one tap's activations, from which its moments come.
+struct Moments {
+  at::Tensor low, high, sum, squares;
+};
+
+}  // namespace
+
+Profile make_profile(const Model& model, const at::Tensor& x, const std::string& layer,
+                     int64_t rows) {
+  Wanted wanted = counted_taps(model, /*every_tap=*/true);
+  wanted.largest = false;
+  wanted.means = true;
+  const size_t at_layer = find_layer(model, counted_taps(model, false), layer);
+  const auto traced = static_cast<size_t>(counted_taps(model, false)[at_layer]);
+  std::vector<Moments> moments(wanted.taps.size());
+  std::vector<at::Tensor> traces, predicted;
+  Profile out;
+  for (const at::Tensor& part : x.split(rows)) {
+    Trace trace = model.trace(part, Head::kLogits, wanted);
+    at::Tensor good = at::isfinite(trace.y).all(1);
+    for (const at::Tensor& a : trace.means) good.logical_and_(at::isfinite(a).all(1));
+    const at::Tensor kept = good.nonzero().squeeze(1);
+    if (kept.size(0) == 0) continue;
+    out.rows += kept.size(0);
+    for (size_t t = 0; t < moments.size(); ++t) {
+      const at::Tensor a = trace.means[t].index_select(0, kept).to(at::kDouble);
+      Moments& m = moments[t];
+      const at::Tensor low = a.amin(0), high = a.amax(0), sum = a.sum(0),
+                       squares = a.square().sum(0);
+      const bool first = !m.low.defined();
+      m.low = first ? low : at::minimum(m.low, low);
+      m.high = first ? high : at::maximum(m.high, high);
+      m.sum = first ? sum : m.sum + sum;
+      m.squares = first ? squares : m.squares + squares;
+    }
+    traces.push_back(trace.means[traced].index_select(0, kept).to(at::kFloat).contiguous());
+    predicted.push_back(trace.y.index_select(0, kept).argmax(1));
+  }
+  GRAPESHOT_CHECK(out.rows > 0, kInvalidArgument, model.name(),
+                  ": no input of the data has finite activations");
+  const auto n = static_cast<double>(out.rows);
+  for (size_t t = 0; t < moments.size(); ++t) {
+    const Moments& m = moments[t];
+    const at::Tensor mean = m.sum / n;
+    const at::Tensor deviation = (m.squares / n - mean.square()).clamp_min(0.).sqrt();
+    out.taps.push_back({model.taps()[t].name, m.low.to(at::kFloat), m.high.to(at::kFloat),
+                        deviation.to(at::kFloat)});
+  }
+  out.layer = model.taps()[traced].name;
+  out.traces = at::cat(traces);
+  out.predicted = at::cat(predicted);
+  return out;
+}
+
+}  // namespace grapeshot

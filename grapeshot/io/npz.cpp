@@ -1,0 +1,121 @@
+#include "grapeshot/io/npz.h"
+
+#include <memory>
+
+#include <zip.h>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/base/text.h"
+#include "grapeshot/io/file.h"
+
+namespace grapeshot {
+namespace {
+
+struct Discard {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+using Archive = std::unique_ptr<zip_t, Discard>;
+
+std::string message(zip_error_t& error) {
+  std::string text = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  return text;
+}
+
+// What libzip reads from or writes to: memory that stays ours.
+zip_source_t* memory_source(const void* bytes, size_t size) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* source = zip_source_buffer_create(bytes, size, 0, &error);
+  GRAPESHOT_CHECK(source, kSystem, "an archive in memory: ", message(error));
+  return source;
+}
+
+Archive open(zip_source_t* source, int flags, const std::string& path) {
+  zip_error_t error;
+  zip_error_init(&error);
+  Archive archive(zip_open_from_source(source, flags, &error));
+  if (archive) return archive;
+  zip_source_free(source);
+  throw Error(ErrorCode::kParse, str(path, ": is no .npz archive (", message(error), ")"));
+}
+
+std::string read_entry(zip_t& archive, zip_uint64_t index, uint64_t size, const std::string& at) {
+  struct Close {
+    void operator()(zip_file_t* file) const { zip_fclose(file); }
+  };
+  const std::unique_ptr<zip_file_t, Close> file(zip_fopen_index(&archive, index, 0));
+  GRAPESHOT_CHECK(file, kParse, at, ": ", zip_strerror(&archive));
+  std::string bytes;
+  char piece[1 << 16];
+  // Grows with what is there, not with what is claimed.
+  while (true) {
+    const zip_int64_t n = zip_fread(file.get(), piece, sizeof piece);
+    GRAPESHOT_CHECK(n >= 0, kParse, at, ": is damaged");
+    if (n == 0) break;
+    bytes.append(piece, static_cast<size_t>(n));
+    GRAPESHOT_CHECK(bytes.size() <= size, kParse, at, ": is larger than it says");
+  }
+  GRAPESHOT_CHECK(bytes.size() == size, kParse, at, ": ends early");
+  return bytes;
+}
+
+}  // namespace
+
+std::map<std::string, NpyArray> parse_npz(std::string_view bytes, const std::string& path) {
+  const Archive archive =
+      open(memory_source(bytes.data(), bytes.size()), ZIP_RDONLY | ZIP_CHECKCONS, path);
+  std::map<std::string, NpyArray> out;
+  uint64_t left = max_file_mib() << 20;
+  const zip_int64_t entries = zip_get_num_entries(archive.get(), 0);
+  for (zip_int64_t i = 0; i < entries; ++i) {
+    const auto index = static_cast<zip_uint64_t>(i);
+    zip_stat_t about;
+    zip_stat_init(&about);
+    GRAPESHOT_CHECK(zip_stat_index(archive.get(), index, 0, &about) == 0 && about.name &&
+                        (about.valid & ZIP_STAT_SIZE),
+                    kParse, path, ": entry ", i, " is damaged");
+    std::string name = about.name;
+    const std::string at = str(path, ": ", printable(name));
+    GRAPESHOT_CHECK(about.size <= left, kParse, at, ": the archive unpacks to more than ",
+                    max_file_mib(), " MiB; --max-file-mib allows more");
+    left -= about.size;
+    if (name.ends_with(".npy")) name.resize(name.size() - 4);
+    out[name] = parse_npy(read_entry(*archive, index, about.size, at), at);
+  }
+  return out;
+}
+
+std::map<std::string, NpyArray> read_npz(const std::string& path) {
+  return parse_npz(read_file(path), path);
+}
+
+void write_npz(const std::string& path, const std::map<std::string, std::string>& arrays) {
+  zip_source_t* target = memory_source(nullptr, 0);
+  zip_source_keep(target);  // read after the archive is closed
+  const std::unique_ptr<zip_source_t, decltype(&zip_source_free)> kept(target, &zip_source_free);
+  Archive archive = open(target, ZIP_TRUNCATE, path);
+  for (const auto& [name, bytes] : arrays) {
+    zip_source_t* entry = memory_source(bytes.data(), bytes.size());
+    const zip_int64_t index =
+        zip_file_add(archive.get(), (name + ".npy").c_str(), entry, ZIP_FL_ENC_UTF_8);
+    if (index < 0) zip_source_free(entry);
+    GRAPESHOT_CHECK(index >= 0, kSystem, path, ": ", zip_strerror(archive.get()));
+    // The same bytes for the same arrays, whenever they are written.
+    zip_file_set_dostime(archive.get(), static_cast<zip_uint64_t>(index), 0, (1 << 5) | 1, 0);
+  }
+  GRAPESHOT_CHECK(zip_close(archive.get()) == 0, kSystem, path, ": ", zip_strerror(archive.get()));
+  (void)archive.release();  // zip_close() has freed it
+  zip_stat_t about;
+  zip_stat_init(&about);
+  GRAPESHOT_CHECK(zip_source_stat(target, &about) == 0 && zip_source_open(target) == 0, kSystem,
+                  path, ": the archive cannot be read back");
+  std::string bytes(about.size, '\0');
+  const zip_int64_t n = zip_source_read(target, bytes.data(), bytes.size());
+  zip_source_close(target);
+  GRAPESHOT_CHECK(n == static_cast<zip_int64_t>(bytes.size()), kSystem, path,
+                  ": the archive cannot be read back");
+  write_file(path, bytes);
+}
+
+}  // namespace grapeshot

@@ -18,6 +18,7 @@
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/profile_file.h"
 #include "grapeshot/cli/rows.h"
+#include "grapeshot/cli/timing.h"
 #include "grapeshot/core/coverage.h"
 #include "grapeshot/core/memory.h"
 #include "grapeshot/core/worker.h"
@@ -37,7 +38,7 @@ struct Measured {
   const CriterionRow* row;
   std::unique_ptr<Criterion> criterion;
   double seconds = 0.;
-  int64_t bytes = 0;  ///< of tensors, during an update and afterwards, at most
+  int64_t bytes = 0;  ///< of tensors, for an update at most
   std::vector<double> curve = {};
 };
 
@@ -100,6 +101,7 @@ struct CoverageCommand {
   struct Walk {
     std::vector<int64_t> inputs;  ///< at every point of the curves
     double network_s = 0.;        ///< in passes with what they record
+    double forward_s = 0.;        ///< what passes that record nothing would take
   };
 
   Walk measure(const Model& net, const at::Tensor& x, const Wanted& wanted,
@@ -132,6 +134,11 @@ struct CoverageCommand {
                      static_cast<long long>(n));
       }
     }
+    constexpr int64_t kTimed = 1024;
+    constexpr double kBudget = 0.2;
+    const int64_t timed = std::min(n, kTimed);
+    if (n > 0) walk.forward_s = forward_seconds(net, timed, kBudget) / static_cast<double>(timed);
+    walk.forward_s *= static_cast<double>(n);
     return walk;
   }
 
@@ -145,6 +152,7 @@ struct CoverageCommand {
                         {"neurons", 0},
                         {"taps", ordered_json::array()},
                         {"network_s", walk.network_s},
+                        {"forward_s", walk.forward_s},
                         {"criteria", ordered_json::object()},
                         {"curve", {{"inputs", walk.inputs}}}};
     int64_t neurons = 0;
@@ -155,13 +163,13 @@ struct CoverageCommand {
     out["neurons"] = neurons;
     for (const Measured& m : all) {
       const std::string name(m.row->name);
-      out["criteria"][name] = {
-          {"value", m.criterion->value()},
-          {"share", m.row->share},
-          {"seconds", m.seconds},
-          {"us_per_input", 1e6 * m.seconds / n},
-          {"of_network", walk.network_s > 0. ? m.seconds / walk.network_s : 0.},
-          {"peak_mib", static_cast<double>(m.bytes) / (1 << 20)}};
+      out["criteria"][name] = {{"value", m.criterion->value()},
+                               {"share", m.row->share},
+                               {"seconds", m.seconds},
+                               {"us_per_input", 1e6 * m.seconds / n},
+                               {"of_forward", m.seconds / std::max(walk.forward_s, 1e-12)},
+                               {"kept_mib", mib(kept_bytes(m))},
+                               {"peak_mib", mib(m.bytes)}};
       out["curve"][name] = m.curve;
     }
     if (!curve.empty()) write_file(curve, csv(walk, all));
@@ -169,16 +177,29 @@ struct CoverageCommand {
       std::cout << out.dump(2) << "\n";
       return kNothingFound;
     }
-    std::printf("%s: %lld inputs, %lld neurons in %zu layers; passes %.3g s\n", net.name().c_str(),
-                static_cast<long long>(x.size(0)), static_cast<long long>(neurons),
-                setup.taps.size(), walk.network_s);
+    std::printf(
+        "%s: %lld inputs, %lld neurons in %zu layers; passes %.3g s, without recording "
+        "%.3g s\n",
+        net.name().c_str(), static_cast<long long>(x.size(0)), static_cast<long long>(neurons),
+        setup.taps.size(), walk.network_s, walk.forward_s);
+    std::printf("  %-10s %-12s %9s %14s %9s\n", "criterion", "value", "seconds", "of a forward",
+                "MiB");
     for (const Measured& m : all) {
       const double value = m.criterion->value();
       const std::string text = m.row->share ? str(100. * value, " %") : str(value);
-      std::printf("  %-10s %-12s %8.3g s  %8.3g MiB\n", std::string(m.row->name).c_str(),
-                  text.c_str(), m.seconds, static_cast<double>(m.bytes) / (1 << 20));
+      std::printf("  %-10s %-12s %9.3g %12.2g %% %9.3g\n", std::string(m.row->name).c_str(),
+                  text.c_str(), m.seconds, 100. * m.seconds / std::max(walk.forward_s, 1e-12),
+                  mib(kept_bytes(m) + m.bytes));
     }
     return kNothingFound;
+  }
+
+  static double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+  static int64_t kept_bytes(const Measured& m) {
+    State state;
+    m.criterion->save(state, "");
+    return state.bytes();
   }
 
   static std::string csv(const Walk& walk, const std::vector<Measured>& all) {

@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 #include <malloc.h>
 
 #include "grapeshot/base/error.h"
@@ -134,5 +135,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   keep_freed_memory();
+  FLAGS_caffe2_log_level = 2;  // what torch notes on the way is for its own developers
   leave(run(argc, argv));
 }

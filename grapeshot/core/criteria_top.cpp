@@ -20,6 +20,10 @@ class TopK {
   std::span<const int64_t> of(const float* a, int64_t width, float sign) {
     value_.clear();
     index_.clear();
+    if (k_ >= width) {
+      for (int64_t j = 0; j < width; ++j) index_.push_back(j);
+      return index_;
+    }
     for (int64_t j = 0; j < width; ++j) {
       const float v = sign * a[j];
       const bool full = std::ssize(value_) == k_;
@@ -52,6 +56,7 @@ class Among final : public ItemCriterion {
 
   at::Tensor update(const Observation& seen) override {
     at::Tensor gain = at::zeros({rows_of(seen)});
+    if (complete()) return gain;
     auto* g = gain.mutable_data_ptr<float>();
     int64_t begin = 0;
     for (size_t t = 0; t < neurons_.size(); begin += neurons_[t], ++t) {

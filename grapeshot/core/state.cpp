@@ -32,6 +32,12 @@ void State::put(const std::string& name, const std::vector<int64_t>& values) {
   tensors_[name] = at::tensor(values, at::kLong);
 }
 
+int64_t State::bytes() const {
+  int64_t sum = 0;
+  for (const auto& [name, t] : tensors_) sum += static_cast<int64_t>(t.nbytes());
+  return sum;
+}
+
 at::Tensor State::tensor(const std::string& name) const {
   const auto it = tensors_.find(name);
   GRAPESHOT_CHECK(it != tensors_.end(), kParse, "it holds no '", name, "'");

@@ -34,6 +34,9 @@ class State {
   /// Fills `into` with the tensor of that name, which has its shape and type.
   void fill(const std::string& name, const at::Tensor& into) const;
 
+  /// Of all tensors.
+  [[nodiscard]] int64_t bytes() const;
+
   [[nodiscard]] std::vector<char> encode() const;
   /// Throws Error{kParse} for what encode() has not written.
   [[nodiscard]] static State decode(const std::vector<char>& bytes);

@@ -105,8 +105,10 @@ TEST_CASE("lower: layers of signs that read signs count bits, and change nothing
   const auto gradient = [&](const Network& network) {
     const Program program(network);
     return program
-        .gradient(x, program.slot(network.output), Surrogate::kBounded,
-                  [](const onnx::Value& y) { return weights(y.t.sizes().vec(), 5); })
+        .gradient(x, {program.slot(network.output)}, Surrogate::kBounded,
+                  [](const std::vector<onnx::Value>& y) -> std::vector<at::Tensor> {
+                    return {weights(y[0].t.sizes().vec(), 5)};
+                  })
         .second;
   };
   CHECK(relative_gap(gradient(lowered), gradient(plain)) < 1e-5);

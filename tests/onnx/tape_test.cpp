@@ -97,10 +97,11 @@ void compare(const Network& network, const std::string& what, int64_t& compared)
           if (g[0].defined()) expected = g[0];
         }
       }
-      const auto [value, of_x] =
-          program.gradient(x, slot, surrogate, [&](const Value&) { return of_y; });
+      const auto [values, of_x] = program.gradient(
+          x, {slot}, surrogate,
+          [&](const std::vector<Value>&) { return std::vector<at::Tensor>{of_y}; });
       const double tolerance = type == at::kDouble ? 1e-11 : 2e-5;
-      CHECK(gap(value.t, y.detach()) <= tolerance);
+      CHECK(gap(values[0].t, y.detach()) <= tolerance);
       CHECK(gap(of_x, expected) <= tolerance);
       ++compared;
     }
@@ -108,6 +109,43 @@ void compare(const Network& network, const std::string& what, int64_t& compared)
 }
 
 }  // namespace
+
+TEST_CASE("Program::gradient: a loss of several tensors is the sum of their losses") {
+  for (const Net& net : {mlp(), cnn(), residual(true)}) {
+    const Loaded loaded = load(net.graph());
+    for (const Network* network : {&loaded.network, &loaded.lowered}) {
+      const Program program(*network);
+      std::vector<int32_t> slots = {program.slot(network->output)};
+      for (const BoundNode& bound : network->nodes) {
+        const std::string& name = bound.node.outputs[0];
+        if (name != network->output) slots.push_back(program.slot(name));
+        if (slots.size() == 4) break;
+      }
+      Rng rng(uint64_t{4});
+      std::vector<int64_t> shape = network->input_shape;
+      shape.insert(shape.begin(), 3);
+      const at::Tensor x = at::rand(shape, rng.generator()).to(at::kDouble);
+      std::vector<at::Tensor> weights;
+      const auto values = program.run(x, slots, Surrogate::kLoose);
+      for (const Value& value : values) {
+        weights.push_back(at::randn(value.t.sizes(), rng.generator(), at::kDouble));
+      }
+      const auto of = [&](const std::vector<int32_t>& wanted,
+                          const std::vector<at::Tensor>& cotangents) {
+        return program
+            .gradient(x, wanted, Surrogate::kLoose,
+                      [&](const std::vector<Value>&) { return cotangents; })
+            .second;
+      };
+      at::Tensor sum = at::zeros_like(x);
+      for (size_t k = 0; k < slots.size(); ++k) sum = sum + of({slots[k]}, {weights[k]});
+      CHECK(gap(of(slots, weights), sum) <= 1e-11);
+      const at::Tensor second = of({slots[1]}, {weights[1]});
+      weights[1] = at::Tensor();  // no loss of it
+      CHECK(gap(of(slots, weights), sum - second) <= 1e-11);
+    }
+  }
+}
 
 TEST_CASE("Program::gradient: autograd's for every operator, as read and lowered") {
   int64_t compared = 0;

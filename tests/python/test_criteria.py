@@ -354,7 +354,7 @@ def test_a_curve_has_the_value_after_every_number_of_inputs(name, net, reference
 def test_the_report_says_what_it_cost(measured):
     assert measured["inputs"] == 60 and measured["neurons"] == CHANNELS + HIDDEN + CLASSES
     for row in measured["criteria"].values():
-        assert row["seconds"] > 0 and row["peak_mib"] >= 0 and row["us_per_input"] > 0
+        assert row["seconds"] > 0 and row["peak_mib"] >= 0 and row["kept_mib"] > 0 and row["us_per_input"] > 0
 
 
 def test_a_curve_goes_to_a_csv_and_the_table_to_a_person(net, tried, tmp_path):

@@ -261,12 +261,13 @@ Gradient OnnxModel::taped_gradient(const at::Tensor& x, Head head, const Surroga
   const auto flat = [&](const Value& y) {
     return flat_rows(y, x.size(0), width_of(head), x.scalar_type(), name_);
   };
-  const auto [y, of_x] = lowered_.program->gradient(
-      x.detach().reshape(shape), slot, surrogate, [&](const Value& value) {
-        out.y = flat(value);
-        return cotangent(out.y).to(value.t.scalar_type()).reshape(value.t.sizes());
+  const auto [values, of_x] = lowered_.program->gradient(
+      x.detach().reshape(shape), {slot}, surrogate, [&](const std::vector<Value>& found) {
+        out.y = flat(found[0]);
+        return std::vector<at::Tensor>{
+            cotangent(out.y).to(found[0].t.scalar_type()).reshape(found[0].t.sizes())};
       });
-  if (!out.y.defined()) out.y = flat(y);
+  if (!out.y.defined()) out.y = flat(values[0]);
   out.x = of_x.reshape(x.sizes()).contiguous();
   return out;
 }

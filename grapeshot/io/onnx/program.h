@@ -84,11 +84,14 @@ class Program {
                                        const Surrogate& surrogate,
                                        std::vector<float>* reach = nullptr) const;
 
-  /// The tensor `wanted` as run() gives it, and dL/dx [N, input_shape...] for dL/d(wanted), which
-  /// `cotangent` says. For a program that tapes().
-  [[nodiscard]] std::pair<Value, at::Tensor> gradient(
-      const at::Tensor& x, int32_t wanted, const Surrogate& surrogate,
-      const std::function<at::Tensor(const Value& y)>& cotangent) const;
+  /// dL/dx [N, input_shape...] for dL/d(wanted), which `cotangents` says of the tensors `wanted` as
+  /// run() gives them; undefined for one that L does not depend on. It is not called when no
+  /// gradient flows from x to any of them. Returns `wanted`'s tensors too. For a program that
+  /// tapes().
+  [[nodiscard]] std::pair<std::vector<Value>, at::Tensor> gradient(
+      const at::Tensor& x, const std::vector<int32_t>& wanted, const Surrogate& surrogate,
+      const std::function<std::vector<at::Tensor>(const std::vector<Value>& values)>& cotangents)
+      const;
   /// Whether no step runs row by row.
   [[nodiscard]] bool tapes() const { return tapes_; }
 

@@ -2,6 +2,7 @@
 //
 // A forward pass that remembers what every step read and wrote, and the way back: by the operator's
 // own gradient where there is one (pulls.h), else by autograd, which sees that operator alone.
+#include <algorithm>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -28,9 +29,10 @@ void add_to(at::Tensor& sum, const at::Tensor& t) {
 
 }  // namespace
 
-std::pair<Value, at::Tensor> Program::gradient(
-    const at::Tensor& x, int32_t wanted, const Surrogate& surrogate,
-    const std::function<at::Tensor(const Value& y)>& cotangent) const {
+std::pair<std::vector<Value>, at::Tensor> Program::gradient(
+    const at::Tensor& x, const std::vector<int32_t>& wanted, const Surrogate& surrogate,
+    const std::function<std::vector<at::Tensor>(const std::vector<Value>& values)>& cotangents)
+    const {
   const at::NoGradGuard no_grad;
   const std::vector<Value>& constants = constants_for(x);
   std::vector<Value> computed(constants.size());
@@ -42,7 +44,10 @@ std::pair<Value, at::Tensor> Program::gradient(
     return constants[i].t.defined() ? constants[i] : computed[i];
   };
   const auto is_live = [&](int32_t slot) { return slot >= 0 && live[static_cast<size_t>(slot)]; };
-  const int32_t end = ready_after_[static_cast<size_t>(wanted)];
+  int32_t end = 0;
+  for (const int32_t slot : wanted) {
+    end = std::max(end, ready_after_[static_cast<size_t>(slot)]);
+  }
   std::vector<Taped> tape(static_cast<size_t>(end));
   const auto call_of = [&](const Step& step, const Taped& taped) {
     Call call{
@@ -82,10 +87,18 @@ std::pair<Value, at::Tensor> Program::gradient(
           flows && taped.out[k].t.defined() && taped.out[k].t.is_floating_point();
     }
   }
-  const Value y = value(wanted);
+  std::vector<Value> values;
+  for (const int32_t slot : wanted) values.push_back(value(slot));
   computed.clear();
   std::vector<at::Tensor> gradients(constants.size());
-  if (is_live(wanted)) gradients[static_cast<size_t>(wanted)] = cotangent(y);
+  if (std::ranges::any_of(wanted, is_live)) {
+    const std::vector<at::Tensor> of = cotangents(values);
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      if (of[k].defined() && is_live(wanted[k])) {
+        add_to(gradients[static_cast<size_t>(wanted[k])], of[k]);
+      }
+    }
+  }
   for (int32_t i = end; i-- > 0;) {
     const Step& step = steps_[static_cast<size_t>(i)];
     Taped taped = std::move(tape[static_cast<size_t>(i)]);
@@ -125,7 +138,7 @@ std::pair<Value, at::Tensor> Program::gradient(
     for (size_t k = 0; k < which.size(); ++k) hand_on(which[k], pulled[k]);
   }
   at::Tensor& of_x = gradients[static_cast<size_t>(input_)];
-  return {y, of_x.defined() ? of_x : at::zeros_like(x)};
+  return {std::move(values), of_x.defined() ? of_x : at::zeros_like(x)};
 }
 
 }  // namespace grapeshot::onnx

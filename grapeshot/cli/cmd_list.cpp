@@ -16,6 +16,7 @@
 #include "grapeshot/core/mutate.h"
 #include "grapeshot/core/scale.h"
 #include "grapeshot/core/spec.h"
+#include "grapeshot/diff/neurons.h"
 #include "grapeshot/falsify/attack.h"
 #include "grapeshot/falsify/minimize.h"
 #include "grapeshot/io/onnx/lower.h"
@@ -84,6 +85,8 @@ constexpr Family kFamilies[] = {
     {"scales", "Sizes of a mutation's step (--scale)", [] { return plain_rows(scales()); }},
     {"criteria", "Coverage criteria (--criterion, --criteria)",
      [] { return plain_rows(criteria()); }},
+    {"strategies", "Ways of `diff` to choose neurons (--strategy)",
+     [] { return plain_rows(diff::strategies()); }},
     {"output-kinds", "Kinds of output property", [] { return plain_rows(output_kinds()); }},
     {"operators", "ONNX operators that run", operator_entries},
     {"passes", "Lowering passes over a network, in their order",

@@ -70,6 +70,22 @@ class Replayer {
     out.json = to_json(judgement, spec->second);
     out.confirmed = judgement.holds;
     out.why = judgement.why;
+    if (judgement.holds && finding.l2_bound) {
+      double off = 0., norm = 0.;
+      for (size_t i = 0; i < finding.x.size(); ++i) {
+        const double d = finding.x[i] - finding.original[i];
+        off += d * d;
+        norm += finding.original[i] * finding.original[i];
+      }
+      const double share = std::sqrt(off / norm);
+      out.json["l2_share"] = share;
+      if (!(share <= *finding.l2_bound * (1. + 1e-12))) {
+        out.confirmed = false;
+        out.why = str("its L2 distance is ", share, " of the original's norm, more than ",
+                      *finding.l2_bound);
+        return;
+      }
+    }
     if (!judgement.holds || !finding.margin) return;
     // Another machine may add in another order.
     const Confirmation& c = judgement.confirmation;

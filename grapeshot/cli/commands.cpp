@@ -41,6 +41,11 @@ constexpr Command kTable[] = {
      "  grapeshot run net.onnx --data x.npy --out y.npy --float64      # by the graph as read\n"
      "  grapeshot run net.onnx --data x.npy --gradient g.npy --output 3\n",
      declare_run},
+    {"diff", "Finds inputs near given ones that are predicted otherwise (DLFuzz).",
+     "  grapeshot diff net.onnx --data x.npy --seconds 10\n"
+     "  grapeshot diff net.onnx --data x.npy --strategy 1+3 --l2 0.05 --keep-going --json\n"
+     "  grapeshot diff net.onnx --data x.npy --integer --high 255 --export-retraining more\n",
+     declare_diff},
     {"coverage", "Tells how much of a network a set of inputs exercises.",
      "  grapeshot coverage net.onnx --data x.npy --criteria nc,tknc --json\n"
      "  grapeshot coverage net.onnx --data x.npy --criteria all --stats stats.npz --curve c.csv\n",

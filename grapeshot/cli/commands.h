@@ -41,6 +41,7 @@ Action declare_resume(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_run(CLI::App& app);
 Action declare_coverage(CLI::App& app);
+Action declare_diff(CLI::App& app);
 Action declare_profile(CLI::App& app);
 Action declare_doctor(CLI::App& app);
 Action declare_list(CLI::App& app);

@@ -14,6 +14,7 @@
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/recorded_finding.h"
+#include "grapeshot/core/coverage.h"
 #include "grapeshot/falsify/portfolio.h"
 #include "grapeshot/io/onnx/gradient_path.h"
 
@@ -63,13 +64,14 @@ class Reporter final : public CampaignObserver {
     if (quiet_ || (!live_ && p.seconds < next_line_)) return;
     next_line_ = std::max(2., p.seconds * 1.5);
     if (!live_ && p.seconds < 1.) return;
-    const double coverage = p.coverage.empty() ? 0. : p.coverage[0].second;
+    const bool share = p.coverage.empty() || find_criterion(p.coverage[0].first).share;
+    const double coverage = (p.coverage.empty() ? 0. : p.coverage[0].second) * (share ? 100. : 1.);
     std::fprintf(stderr,
                  "%s%6.1f s  %" PRId64 " broken, %" PRId64
-                 " left  %.0f inputs/s  coverage %.1f %%  best margin %.4g%s",
+                 " left  %.0f inputs/s  coverage %.4g%s  best margin %.4g%s",
                  live_ ? "\r" : "", p.seconds, p.broken, p.instances - p.broken,
-                 static_cast<double>(p.inputs_checked) / std::max(p.seconds, 1e-9), 100. * coverage,
-                 p.best_margin, live_ ? "   " : "\n");
+                 static_cast<double>(p.inputs_checked) / std::max(p.seconds, 1e-9), coverage,
+                 share ? " %" : "", p.best_margin, live_ ? "   " : "\n");
     std::fflush(stderr);
     drew_ = live_;
   }
@@ -140,7 +142,9 @@ void print_summary(const ordered_json& s) {
   std::printf("%" PRId64 " violations, %" PRId64 " distinct; coverage", count("violations"),
               count("distinct_violations"));
   for (const auto& [name, value] : s["coverage"].items()) {
-    std::printf(" %s %.1f %%", name.c_str(), 100. * value.get<double>());
+    const bool share = find_criterion(name).share;
+    std::printf(" %s %.4g%s", name.c_str(), (share ? 100. : 1.) * value.get<double>(),
+                share ? " %" : "");
   }
   const std::string out = s["out"].get<std::string>();
   std::printf("\nrun folder: %s\n", out.c_str());

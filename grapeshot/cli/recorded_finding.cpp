@@ -32,6 +32,12 @@ RecordedFinding read_finding(const fs::path& folder) {
   const fs::path own = folder / "property.vnnlib";
   if (!fs::exists(out.spec) && fs::exists(own)) out.spec = own.string();
   out.x = read_npy((folder / "input.npy").string()).values;
+  if (file.contains("l2_bound")) {
+    out.l2_bound = json_field<double>(file, "l2_bound", path);
+    out.original = read_npy((folder / "original.npy").string()).values;
+    GRAPESHOT_CHECK(out.original.size() == out.x.size(), kParse, (folder / "original.npy").string(),
+                    ": is of another size than input.npy");
+  }
   return out;
 }
 

@@ -11,9 +11,11 @@ namespace grapeshot::cli {
 
 struct RecordedFinding {
   std::string folder, model, model_sha256, spec, spec_sha256;
-  int64_t instance = -1;         ///< of its run; -1 when it does not say
-  std::optional<double> margin;  ///< nothing when it was not finite
-  std::vector<double> x;         ///< [D]
+  int64_t instance = -1;           ///< of its run; -1 when it does not say
+  std::optional<double> margin;    ///< nothing when it was not finite
+  std::vector<double> x;           ///< [D]
+  std::optional<double> l2_bound;  ///< of `diff`: the distance from `original` over its norm
+  std::vector<double> original;    ///< [D], where there is such a bound
 };
 
 /// Throws Error{kNotFound, kParse} for a folder without a finding or with a damaged one.

@@ -102,8 +102,8 @@ void RunFolder::append_stats(const ordered_json& line) {
                   "/stats.jsonl: cannot be written, is the disk full?");
 }
 
-std::string RunFolder::write_finding(const Problem& problem, const Finding& finding,
-                                     uint64_t seed) const {
+std::string RunFolder::write_finding(const Problem& problem, const Finding& finding, uint64_t seed,
+                                     const ordered_json& more) const {
   const ProblemInstance& instance = problem.instances[static_cast<size_t>(finding.instance)];
   const ProblemModel& model = problem.models[instance.model];
   const std::string id = finding_id(finding);
@@ -147,6 +147,7 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
                 {"iteration", finding.iteration},
                 {"row", finding.row},
                 {"parent", finding.parent}};
+  if (!more.is_null()) out.update(more);
   out["replay"] = "grapeshot replay findings/" + id;
   write_file((draft / "finding.json").string(), out.dump(2) + "\n");
   fs::rename(draft, place, failure);

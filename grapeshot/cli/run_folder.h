@@ -40,7 +40,9 @@ class RunFolder {
 
   /// All of the finding or nothing: written beside its place and renamed; nothing when it is there
   /// already. Returns its id.
-  std::string write_finding(const Problem& problem, const Finding& finding, uint64_t seed) const;
+  /// `more` goes into finding.json besides.
+  std::string write_finding(const Problem& problem, const Finding& finding, uint64_t seed,
+                            const nlohmann::ordered_json& more = {}) const;
 
   void write_instances(const Problem& problem, const CampaignResult& result) const;
 

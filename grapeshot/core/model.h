@@ -75,6 +75,13 @@ struct Trace {
 /// dL/dy [N, K] for the outputs y [N, K] of a gradient pass.
 using Cotangent = std::function<at::Tensor(const at::Tensor& y)>;
 
+/// The slopes of a loss of the outputs and of neurons: dL/dy [N, K], and dL/da [N, neurons] for the
+/// means (Trace::means) of every tap that was named.
+struct JointCotangent {
+  at::Tensor y;
+  std::vector<at::Tensor> means;
+};
+
 struct Gradient {
   at::Tensor y;  ///< [N, K] at x, without history
   at::Tensor x;  ///< dL/dx [N, D]
@@ -116,6 +123,19 @@ class Model {
   [[nodiscard]] virtual Gradient gradient(const at::Tensor& x, Head head,
                                           const Surrogate& surrogate,
                                           const Cotangent& cotangent) const = 0;
+
+  /// The same for a loss of the outputs and of neurons of `taps`, whose slopes `cotangent` says for
+  /// the outputs. The neurons count for nothing where the model runs row by row.
+  [[nodiscard]] virtual Gradient joint_gradient(
+      const at::Tensor& x, Head head, const Surrogate& surrogate,
+      const std::vector<int64_t>& /*taps*/,
+      const std::function<JointCotangent(const at::Tensor& y)>& cotangent) const {
+    return gradient(x, head, surrogate, [&](const at::Tensor& y) { return cotangent(y).y; });
+  }
+
+  /// Per tap the mean of the weights that read every neuron, [neurons]; undefined where no layer
+  /// with constant weights does.
+  [[nodiscard]] virtual std::vector<at::Tensor> outgoing_weights() const { return {}; }
 
   /// All taps, in graph order.
   [[nodiscard]] virtual const std::vector<Tap>& taps() const = 0;

@@ -121,3 +121,72 @@ TEST_CASE("taps: a linear layer over several rows of its own counts every unit")
   CHECK(relative_gap(trace.activations[0],
                      at::matmul(x.reshape({5, 3, 4}), weights({4, 2})).abs().flatten(1)) < 1e-6);
 }
+
+TEST_CASE("trace: means with their sign and the extremes of whole layers") {
+  const OnnxModel model(cnn().graph());
+  const at::Tensor x = weights({2, 72}, 3);
+  const at::Tensor image = x.reshape({2, 2, 6, 6});
+  const at::Tensor a = at::conv2d(image, weights({3, 2, 3, 3}, 1), weights({3}, 2), 1, 1);
+  Wanted wanted = {0};
+  wanted.largest = false;
+  wanted.means = wanted.extremes = true;
+  const Trace trace = model.trace(x, Head::kOutputs, wanted);
+  CHECK(trace.activations.empty());
+  CHECK(relative_gap(trace.means[0], a.mean({2, 3})) < 1e-5);
+  CHECK(relative_gap(trace.extremes[0], at::stack({a.amin({1, 2, 3}), a.amax({1, 2, 3})}, 1)) <
+        1e-6);
+}
+
+TEST_CASE("joint_gradient: the slope of a loss of outputs and neurons, by differences") {
+  for (const Net& net : {mlp(), cnn()}) {
+    const OnnxModel model(net.graph());
+    const std::vector<int64_t> taps = all_of(model);
+    Wanted wanted = taps;
+    wanted.means = true;
+    const at::Tensor of_y = weights({3, model.outputs()}, 11).to(at::kDouble);
+    std::vector<at::Tensor> of_taps;
+    for (const int64_t tap : taps) {
+      const int64_t neurons = model.taps()[static_cast<size_t>(tap)].neurons;
+      of_taps.push_back(weights({3, neurons}, 12).to(at::kDouble));
+    }
+    const auto loss = [&](const at::Tensor& x) {
+      const Trace trace = model.trace(x, Head::kOutputs, wanted);
+      at::Tensor sum = (trace.y * of_y).sum(1);
+      for (size_t k = 0; k < taps.size(); ++k) sum = sum + (trace.means[k] * of_taps[k]).sum(1);
+      return sum;
+    };
+    const at::Tensor x = weights({3, model.inputs()}, 13).to(at::kDouble);
+    const Gradient g =
+        model.joint_gradient(x, Head::kOutputs, Surrogate::kLoose, taps,
+                             [&](const at::Tensor&) { return JointCotangent{of_y, of_taps}; });
+    const at::Tensor direction = weights({3, model.inputs()}, 14).to(at::kDouble);
+    constexpr double kStep = 1e-6;
+    const at::Tensor slope =
+        (loss(x + kStep * direction) - loss(x - kStep * direction)) / (2. * kStep);
+    CHECK(relative_gap((g.x * direction).sum(1), slope) < 1e-5);
+  }
+}
+
+TEST_CASE(
+    "outgoing_weights: the mean of what reads a channel or a unit, seen through what passes on") {
+  Net net({1, 1, 4, 4});
+  net.constant("w", weights({2, 1, 3, 3}, 1)).constant("v", weights({3, 2, 1, 1}, 2));
+  net.constant("u", weights({12, 5}, 3)).constant("t", weights({4, 5}, 4));
+  net.add("Conv", {"x", "w"}, "c").add("Relu", {"c"}, "r").add("Conv", {"r", "v"}, "d");
+  net.add("Flatten", {"d"}, "f").add("MatMul", {"f", "u"}, "m").add("Relu", {"m"}, "s");
+  net.add("Gemm", {"s", "t"}, "y", {integer("transB", 1)});
+  const OnnxModel model(net.graph());
+  const std::vector<at::Tensor> out = model.outgoing_weights();
+  REQUIRE(model.taps().size() == out.size());
+  const auto of = [&](const std::string& name) {
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (model.taps()[i].name == name) return out[i];
+    }
+    return at::Tensor();
+  };
+  CHECK(relative_gap(of("c"), weights({3, 2, 1, 1}, 2).mean({0, 2, 3})) < 1e-6);
+  CHECK(at::equal(of("c"), of("r")));
+  CHECK(relative_gap(of("d"), weights({12, 5}, 3).reshape({3, 4, 5}).mean({1, 2})) < 1e-6);
+  CHECK(relative_gap(of("s"), weights({4, 5}, 4).mean(0)) < 1e-6);
+  CHECK(!of("y").defined());
+}

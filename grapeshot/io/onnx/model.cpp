@@ -235,7 +235,8 @@ Gradient OnnxModel::gradient(const at::Tensor& x, Head head, const Surrogate& su
                              const Cotangent& cotangent) const {
   const bool fits = x.dim() == 2 && x.size(1) == inputs_;  // else run() says what is wrong
   if (fits && fallback_.empty() && x.size(0) > 0 && lowered_.program->tapes()) {
-    return taped_gradient(x, head, surrogate, cotangent);
+    return taped_gradient(lowered_, x, head, surrogate, {},
+                          [&](const at::Tensor& y) { return JointCotangent{cotangent(y), {}}; });
   }
   const at::AutoGradMode grad(true);
   const at::Tensor leaf = x.detach().requires_grad_(true);
@@ -252,21 +253,60 @@ Gradient OnnxModel::gradient(const at::Tensor& x, Head head, const Surrogate& su
   return out;
 }
 
-Gradient OnnxModel::taped_gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
-                                   const Cotangent& cotangent) const {
+Gradient OnnxModel::joint_gradient(
+    const at::Tensor& x, Head head, const Surrogate& surrogate, const std::vector<int64_t>& taps,
+    const std::function<JointCotangent(const at::Tensor& y)>& cotangent) const {
+  const auto has_taps = [&](const Compiled& compiled) {
+    return compiled.program->tapes() && std::ranges::all_of(taps, [&](int64_t tap) {
+             return compiled.program->has(taps_[static_cast<size_t>(tap)].name);
+           });
+  };
+  const bool fits = x.dim() == 2 && x.size(1) == inputs_ && x.size(0) > 0 && fallback_.empty();
+  if (fits && has_taps(lowered_)) {
+    return taped_gradient(lowered_, x, head, surrogate, taps, cotangent);
+  }
+  if (fits && has_taps(as_read_)) {
+    return taped_gradient(as_read_, x, head, surrogate, taps, cotangent);
+  }
+  return Model::joint_gradient(x, head, surrogate, taps, cotangent);
+}
+
+Gradient OnnxModel::taped_gradient(
+    const Compiled& compiled, const at::Tensor& x, Head head, const Surrogate& surrogate,
+    const std::vector<int64_t>& taps,
+    const std::function<JointCotangent(const at::Tensor& y)>& cotangent) const {
   std::vector<int64_t> shape = network_.input_shape;
   shape.insert(shape.begin(), x.size(0));
-  const int32_t slot = head == Head::kLogits ? lowered_.logits : lowered_.output;
+  std::vector<int32_t> slots = {head == Head::kLogits ? compiled.logits : compiled.output};
+  for (const int64_t tap : taps) {
+    slots.push_back(compiled.program->slot(taps_[static_cast<size_t>(tap)].name));
+  }
   Gradient out;
   const auto flat = [&](const Value& y) {
     return flat_rows(y, x.size(0), width_of(head), x.scalar_type(), name_);
   };
-  const auto [values, of_x] = lowered_.program->gradient(
-      x.detach().reshape(shape), {slot}, surrogate, [&](const std::vector<Value>& found) {
-        out.y = flat(found[0]);
-        return std::vector<at::Tensor>{
-            cotangent(out.y).to(found[0].t.scalar_type()).reshape(found[0].t.sizes())};
-      });
+  const auto cotangents = [&](const std::vector<Value>& found) {
+    out.y = flat(found[0]);
+    JointCotangent of = cotangent(out.y);
+    std::vector<at::Tensor> slopes = {
+        of.y.to(found[0].t.scalar_type()).reshape(found[0].t.sizes())};
+    for (size_t k = 0; k < taps.size(); ++k) {
+      // [N, neurons] to [N, B, C, space...], each place with its part of the mean, or [N,
+      // units...].
+      const at::Tensor& t = found[k + 1].t;
+      if (!tap_is_map_[static_cast<size_t>(taps[k])] || t.dim() <= 3) {
+        slopes.push_back(of.means[k].reshape(t.sizes()));
+        continue;
+      }
+      std::vector<int64_t> spread = {t.size(0), t.size(1), t.size(2)};
+      spread.resize(static_cast<size_t>(t.dim()), 1);
+      const auto places = static_cast<double>(t[0][0][0].numel());
+      slopes.push_back((of.means[k] / places).reshape(spread).expand(t.sizes()).contiguous());
+    }
+    return slopes;
+  };
+  const auto [values, of_x] =
+      compiled.program->gradient(x.detach().reshape(shape), slots, surrogate, cotangents);
   if (!out.y.defined()) out.y = flat(values[0]);
   out.x = of_x.reshape(x.sizes()).contiguous();
   return out;

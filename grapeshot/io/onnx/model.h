@@ -35,6 +35,10 @@ class OnnxModel final : public Model {
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, Head head) const override;
   [[nodiscard]] Gradient gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
                                   const Cotangent& cotangent) const override;
+  [[nodiscard]] Gradient joint_gradient(
+      const at::Tensor& x, Head head, const Surrogate& surrogate, const std::vector<int64_t>& taps,
+      const std::function<JointCotangent(const at::Tensor& y)>& cotangent) const override;
+  [[nodiscard]] std::vector<at::Tensor> outgoing_weights() const override;
   [[nodiscard]] Trace trace(const at::Tensor& x, Head head, const Wanted& wanted) const override;
   [[nodiscard]] at::Tensor evaluate(const at::Tensor& x) const override;
   [[nodiscard]] std::optional<Bounds> bounds(const at::Tensor& lo, const at::Tensor& hi,
@@ -66,8 +70,11 @@ class OnnxModel final : public Model {
   [[nodiscard]] at::Tensor run(const Compiled& compiled, const at::Tensor& x, Head head,
                                const Surrogate& surrogate) const;
   [[nodiscard]] int64_t width_of(Head head) const;
-  [[nodiscard]] Gradient taped_gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
-                                        const Cotangent& cotangent) const;
+  /// By the tape of a program that has the tensors of `taps`.
+  [[nodiscard]] Gradient taped_gradient(
+      const Compiled& compiled, const at::Tensor& x, Head head, const Surrogate& surrogate,
+      const std::vector<int64_t>& taps,
+      const std::function<JointCotangent(const at::Tensor& y)>& cotangent) const;
   /// Appends what is wanted of one tap, whose tensor is `value`, for the inputs x.
   void record(const Value& value, size_t tap, const Wanted& wanted, const at::Tensor& x,
               Trace& trace) const;

@@ -1,0 +1,302 @@
+// grapeshot/cli/cmd_diff.cpp: `grapeshot diff`: inputs near given ones that are predicted
+// otherwise.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "grapeshot/base/error.h"
+#include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/interrupt.h"
+#include "grapeshot/cli/machine.h"
+#include "grapeshot/cli/options.h"
+#include "grapeshot/cli/problem.h"
+#include "grapeshot/cli/rows.h"
+#include "grapeshot/cli/run_folder.h"
+#include "grapeshot/core/confirm.h"
+#include "grapeshot/core/coverage.h"
+#include "grapeshot/diff/diff.h"
+
+namespace grapeshot::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json by_name(const std::vector<std::pair<std::string, double>>& values) {
+  ordered_json out = ordered_json::object();
+  for (const auto& [name, value] : values) out[name] = value;
+  return out;
+}
+
+double mean(double sum, int64_t count) {
+  return count > 0 ? sum / static_cast<double>(count) : 0.;
+}
+
+ordered_json counts(const diff::DiffProgress& p) {
+  return {{"images", p.images},
+          {"images_with_differences", p.broken},
+          {"images_left_out", p.ambiguous},
+          {"differences", p.differences},
+          {"candidates", p.candidates},
+          {"candidates_differing", p.differing},
+          {"mean_l2", mean(p.l2_sum, p.differences)},
+          {"mean_l2_share", mean(p.share_sum, p.differences)},
+          {"seeds_kept", p.kept},
+          {"coverage", by_name(p.coverage)}};
+}
+
+// The box around the ball that differences lie in, and the range: what `check` and `replay` read.
+Property property_of(const at::Tensor& image, int64_t label, int64_t outputs,
+                     const diff::DiffOptions& options) {
+  const at::Tensor exact = image.to(at::kDouble).contiguous();
+  const double radius = options.l2 * exact.norm().item<double>();
+  Property out =
+      top1_property(std::span(exact.const_data_ptr<double>(), static_cast<size_t>(exact.numel())),
+                    radius, label, outputs);
+  Box& box = out.regions[0].box;
+  for (size_t i = 0; i < box.lo.size(); ++i) {
+    box.lo[i] = std::max(box.lo[i], static_cast<float>(options.low));
+    box.hi[i] = std::min(box.hi[i], static_cast<float>(options.high));
+  }
+  return out;
+}
+
+class Reporter final : public diff::DiffObserver {
+ public:
+  Reporter(Problem& problem, RunFolder& folder, const diff::DiffOptions& options, int64_t per_image,
+           bool quiet)
+      : problem_(problem),
+        folder_(folder),
+        options_(options),
+        per_image_(per_image),
+        quiet_(quiet),
+        written_(problem.instances.size(), 0) {}
+
+  void on_difference(const diff::Difference& d) override {
+    const auto i = static_cast<size_t>(d.image);
+    found_.push_back(d);
+    if (written_[i] >= per_image_) return;
+    ProblemInstance& instance = problem_.instances[i];
+    const onnx::OnnxModel& model = *problem_.models[0].model;
+    instance.property = property_of(instance.original, d.before, model.outputs(), options_);
+    Finding finding;
+    finding.instance = d.image;
+    finding.x = d.x;
+    finding.original = instance.original;
+    finding.confirmation = confirm(model, instance.property,
+                                   {d.x.const_data_ptr<float>(), static_cast<size_t>(d.x.numel())});
+    if (!finding.confirmation.holds) return;  // it lies on the very edge of the box
+    ++written_[i];
+    finding.mutation = "diff";
+    finding.shard_seed = options_.seed;
+    finding.iteration = d.round;
+    finding.row = d.row;
+    ids_.push_back(folder_.write_finding(problem_, finding, options_.seed,
+                                         {{"before", d.before},
+                                          {"after", d.after},
+                                          {"l2", d.l2},
+                                          {"l2_share", d.share},
+                                          {"l2_bound", options_.l2},
+                                          {"step", d.iteration}}));
+  }
+
+  void on_progress(const diff::DiffProgress& p) override {
+    if (p.seconds >= next_stats_) {
+      next_stats_ = p.seconds + 0.1 + 0.05 * p.seconds;
+      ordered_json line = {{"seconds", p.seconds}};
+      line.update(counts(p));
+      folder_.append_stats(line);
+    }
+    if (quiet_ || p.seconds < next_line_) return;
+    next_line_ = std::max(2., p.seconds * 1.5);
+    if (p.seconds < 1.) return;
+    std::fprintf(stderr, "%6.1f s  %lld of %lld images, %lld differences, %lld candidates\n",
+                 p.seconds, static_cast<long long>(p.broken), static_cast<long long>(p.images),
+                 static_cast<long long>(p.differences), static_cast<long long>(p.candidates));
+  }
+
+  [[nodiscard]] const std::vector<diff::Difference>& found() const { return found_; }
+  [[nodiscard]] const std::vector<std::string>& ids() const { return ids_; }
+
+ private:
+  Problem& problem_;
+  RunFolder& folder_;
+  const diff::DiffOptions& options_;
+  int64_t per_image_;
+  bool quiet_;
+  std::vector<int64_t> written_;
+  std::vector<diff::Difference> found_;
+  std::vector<std::string> ids_;
+  double next_stats_ = 0., next_line_ = 0.;
+};
+
+struct DiffCommand {
+  ProblemFiles files;
+  std::string out, retraining;
+  int64_t per_image = 3;
+  bool integer = false;
+  diff::DiffOptions options;
+  CommonOptions common;
+
+  int run() {
+    namespace fs = std::filesystem;
+    if (integer) options.grid = options.grid > 0. ? options.grid : 1.;
+    GRAPESHOT_CHECK(per_image >= 1, kInvalidArgument, "--per-image must be at least 1");
+    if (!files.stats.empty()) {
+      GRAPESHOT_CHECK(std::filesystem::exists(files.stats), kNotFound, files.stats,
+                      ": no such file");
+    }
+    diff::check_options(options);
+    files.eps = 1.;  // boxes are made for every difference
+    Problem problem = load_problem(files);
+    const int64_t misread = leave_out_misread(problem);
+    const onnx::OnnxModel& model = *problem.models[0].model;
+    std::vector<at::Tensor> rows;
+    for (const ProblemInstance& each : problem.instances) rows.push_back(each.original);
+    GRAPESHOT_CHECK(!rows.empty(), kInvalidArgument, files.labels,
+                    ": no input is predicted as its label says");
+    const at::Tensor images = at::stack(rows);
+    if (options.low == 0. && options.high == 0.) {
+      options.low = images.min().item<double>();
+      options.high = images.max().item<double>();
+    }
+    GRAPESHOT_CHECK(
+        images.ge(options.low).all().item<bool>() && images.le(options.high).all().item<bool>(),
+        kInvalidArgument, files.data, ": holds values outside of --low ", options.low,
+        " to --high ", options.high);
+    if (!retraining.empty()) fs::create_directories(retraining);
+    RunFolder folder(out.empty() ? default_run_path(problem.models[0].path) : out);
+    ordered_json record = {{"command", "diff"}, {"files", to_json(files)}};
+    record.update(describe_files(problem));
+    diff::describe(options, [&](std::string_view name, const auto& member, std::string_view) {
+      record["options"][std::string(name)] = member;
+    });
+    record["machine"] = describe_machine();
+    folder.write_json("run.json", record);
+    const std::atomic<bool>& stop = stop_on_interrupt();
+    Reporter reporter(problem, folder, options, per_image, common.quiet);
+    const double start_up_s = process_age_s();
+    const diff::DiffProgress p =
+        diff::run_diff(model, images, options, problem.profile.get(), reporter, stop);
+    ordered_json summary = {{"command", "diff"}, {"model", problem.models[0].path}};
+    summary.update(counts(p));
+    summary["images_misread"] = misread;
+    summary["coverage_of_images"] = by_name(p.before);
+    const double seconds = std::max(p.seconds, 1e-9);
+    summary["candidates_per_s"] = static_cast<double>(p.candidates) / seconds;
+    summary["differences_per_s"] = static_cast<double>(p.differences) / seconds;
+    summary["seconds"] = p.seconds;
+    summary["start_up_s"] = start_up_s;
+    summary["peak_rss_mib"] = peak_rss_mib();
+    summary["seed"] = options.seed;
+    summary["interrupted"] = stop.load();
+    summary["findings"] = reporter.ids();
+    summary["out"] = folder.path();
+    if (!retraining.empty()) summary["retraining"] = export_retraining(reporter, model);
+    folder.write_json("summary.json", summary);
+    if (common.json) {
+      std::cout << summary.dump(2) << "\n";
+    } else {
+      print(p, summary, misread);
+    }
+    return p.differences > 0 ? kFound : kNothingFound;
+  }
+
+  // Images with a label that the model does not predict tell nothing by a change.
+  int64_t leave_out_misread(Problem& problem) const {
+    if (files.labels.empty()) return 0;
+    const onnx::OnnxModel& model = *problem.models[0].model;
+    return static_cast<int64_t>(std::erase_if(problem.instances, [&](const ProblemInstance& each) {
+      const int64_t label = top1_label(each.property.regions[0], model.outputs());
+      return model.evaluate(each.original.unsqueeze(0)).argmax(1).item<int64_t>() != label;
+    }));
+  }
+
+  // Labelled arrays for training: every difference with the class of its image.
+  ordered_json export_retraining(const Reporter& reporter, const onnx::OnnxModel& model) const {
+    namespace fs = std::filesystem;
+    const auto n = std::ssize(reporter.found());
+    at::Tensor x = at::empty({n, model.inputs()}), y = at::empty({n});
+    for (int64_t i = 0; i < n; ++i) {
+      const diff::Difference& d = reporter.found()[static_cast<size_t>(i)];
+      x[i].copy_(d.x);
+      y[i] = static_cast<float>(d.before);
+    }
+    std::vector<int64_t> shape = model.input_shape();
+    if (!shape.empty() && shape[0] == 1) {
+      shape[0] = n;
+    } else {
+      shape.insert(shape.begin(), n);
+    }
+    write_tensor((fs::path(retraining) / "X.npy").string(), x.reshape(shape));
+    write_tensor((fs::path(retraining) / "y.npy").string(), y);
+    return {{"folder", retraining}, {"inputs", n}};
+  }
+
+  static void print(const diff::DiffProgress& p, const ordered_json& summary, int64_t misread) {
+    std::printf(
+        "%lld of %lld images are predicted otherwise nearby: %lld differences in %.1f s "
+        "(start-up %.2f s)\n",
+        static_cast<long long>(p.broken), static_cast<long long>(p.images),
+        static_cast<long long>(p.differences), p.seconds, summary["start_up_s"].get<double>());
+    std::printf("mean L2 distance %.4g, %.3g %% of the image's norm; %lld candidates\n",
+                mean(p.l2_sum, p.differences), 100. * mean(p.share_sum, p.differences),
+                static_cast<long long>(p.candidates));
+    for (size_t i = 0; i < p.coverage.size(); ++i) {
+      const bool share = find_criterion(p.coverage[i].first).share;
+      const double scale = share ? 100. : 1.;
+      std::printf("%s %.4g%s of the images, %.4g%s with what was tried\n",
+                  p.coverage[i].first.c_str(), scale * p.before[i].second, share ? " %" : "",
+                  scale * p.coverage[i].second, share ? " %" : "");
+    }
+    if (p.ambiguous > 0) {
+      std::printf("%lld images left out: rounding decides what they are\n",
+                  static_cast<long long>(p.ambiguous));
+    }
+    if (misread > 0) {
+      std::printf("%lld images left out: the model does not predict their labels\n",
+                  static_cast<long long>(misread));
+    }
+    std::printf("%s\n", summary["out"].get<std::string>().c_str());
+  }
+};
+
+}  // namespace
+
+Action declare_diff(CLI::App& app) {
+  auto command = std::make_shared<DiffCommand>();
+  app.add_option("MODEL", command->files.model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("--data", command->files.data, "Images or other inputs, .npy, [N, ...]")
+      ->required();
+  app.add_option("--labels", command->files.labels,
+                 "Their labels, .npy, [N]: inputs predicted otherwise are left out");
+  app.add_option("--out", command->out, "Run folder (default grapeshot-out/<time>-<model>)");
+  app.add_option("--per-image", command->per_image, "Findings written of one image at most")
+      ->capture_default_str();
+  app.add_flag("--integer", command->integer, "Inputs are whole numbers, or multiples of --grid");
+  app.add_option("--export-retraining", command->retraining,
+                 "Folder for all differences as arrays to train with: X.npy, y.npy");
+  app.add_option("--stats", command->files.stats,
+                 "Reference statistics for --criterion and --criteria");
+  diff::describe(command->options, [&](std::string_view name, auto& member, std::string_view help) {
+    const std::string flag = "--" + std::string(name);
+    if constexpr (std::is_same_v<std::remove_reference_t<decltype(member)>, bool>) {
+      app.add_flag(flag, member, std::string(help));
+    } else {
+      app.add_option(flag, member, std::string(help))->capture_default_str();
+    }
+  });
+  add_common_options(app, command->common);
+  return [command] { return command->run(); };
+}
+
+}  // namespace grapeshot::cli

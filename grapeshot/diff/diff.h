@@ -1,0 +1,119 @@
+// grapeshot/diff/diff.h: differential fuzzing: inputs near given ones on which a network predicts
+// something else (DLFuzz: Guo, Jiang, Zhao, Chen, Sun, 2018).
+//
+// Every row of a batch climbs from an image, or from what was kept of it, by a joint objective: the
+// runner-up classes of the image against its own, plus neurons to drive. The reference is always
+// the prediction on the image itself. What is found obeys the bound on the L2 distance and the
+// range.
+//
+// Shapes: N images, D inputs, K classes. Units: the model's own input units.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "grapeshot/core/model.h"
+#include "grapeshot/core/options.h"
+#include "grapeshot/core/profile.h"
+
+namespace grapeshot::diff {
+
+struct DiffOptions {
+  double seconds = 10.;
+  int64_t candidates = 0;  ///< 0: no budget of them
+  bool keep_going = false;
+  uint64_t seed = 0;
+  int64_t batch = 0;  ///< 0: what the model handles well, an image each at least
+  int64_t top_k = 4;
+  int64_t neurons = 10;
+  std::string strategy = "1";
+  double weight = 0.5;
+  double lambda = 0.5;
+  int64_t iterations = 3;
+  double step = 0.;
+  double l2 = 0.02;
+  double low = 0., high = 0.;
+  double grid = 0.;
+  double keep = 0.01;
+  double tau = 0.25;
+  std::string criterion = "nc-scaled";
+  std::string criteria;
+  CriterionOptions per_criterion = {};
+};
+
+/// As core/options.h has it.
+template <class Options, class Visitor>
+void describe(Options& options, Visitor&& visit) {
+  visit("seconds", options.seconds, "Stop after this many seconds");
+  visit("candidates", options.candidates,
+        "Stop with the batch that reaches this many candidates: the reproducible budget (0: none)");
+  visit("keep-going", options.keep_going, "Go on with images whose prediction has changed");
+  visit("seed", options.seed, "Seed of all randomness");
+  visit("batch", options.batch, "Rows of a batch (0: what the model handles well)");
+  visit("top-k", options.top_k, "Runner-up classes of the objective");
+  visit("neurons", options.neurons, "m, neurons that a step drives");
+  visit("strategy", options.strategy,
+        "How they are chosen: 1, 2, 3, 4, random, none, or several as in 1+3");
+  visit("weight", options.weight, "Of the runner-up classes against the image's own");
+  visit("lambda", options.lambda, "Of the neurons against the classes");
+  visit("iterations", options.iterations, "Steps of a row before it takes another seed");
+  visit("step", options.step,
+        "Times the gradient over its root mean square, input units (0: half of the L2 bound)");
+  visit("l2", options.l2, "Largest L2 distance from the image, as a share of its norm");
+  visit("low", options.low, "Smallest valid input; with --high, both 0: that of the data");
+  visit("high", options.high, "Largest valid input");
+  visit("grid", options.grid, "Inputs are multiples of this (1: whole numbers; 0: any)");
+  visit("keep", options.keep, "Share of neurons that a seed has to gain, less with every step");
+  visit("tau", options.tau, "A neuron fires above this activation");
+  visit("criterion", options.criterion, "Coverage criterion that decides what is kept");
+  visit("criteria", options.criteria, "More criteria to report, joined by commas");
+  describe_criteria(options.per_criterion, visit);
+}
+
+/// Throws Error{kInvalidArgument, kNotFound} naming the first option that is wrong.
+void check_options(const DiffOptions& options);
+
+/// A confirmed input with another prediction.
+struct Difference {
+  int64_t image = 0;
+  at::Tensor x;                   ///< [D] float32
+  int64_t before = 0, after = 0;  ///< classes, by Model::evaluate
+  double l2 = 0., share = 0.;     ///< the distance, and over the image's norm
+  int64_t round = 0, iteration = 0, row = 0;
+  double seconds = 0.;
+};
+
+struct DiffProgress {
+  double seconds = 0.;
+  int64_t images = 0, broken = 0;  ///< broken: with a difference
+  int64_t ambiguous = 0;           ///< images whose own prediction rounding decides: left out
+  int64_t candidates = 0;          ///< rows that a step made
+  int64_t differing = 0;           ///< of them, with another prediction
+  int64_t differences = 0;         ///< of these, distinct and confirmed
+  double l2_sum = 0., share_sum = 0.;
+  int64_t kept = 0;  ///< seeds
+  std::vector<std::pair<std::string, double>> coverage;
+  std::vector<std::pair<std::string, double>> before;  ///< coverage of the images themselves
+};
+
+/// Called between two steps. What it throws ends the run and reaches its caller.
+class DiffObserver {
+ public:
+  virtual ~DiffObserver() = default;
+  virtual void on_difference(const Difference& difference) = 0;
+  virtual void on_progress(const DiffProgress& progress) = 0;
+};
+
+/// Until the budget is spent, every image has a difference (unless keep_going), or `stop` is set.
+/// `images` [N, D] float32 in [low, high]. The same seed, images and budget of candidates give the
+/// same differences. Throws Error{kInvalidArgument} for images or options that do not fit.
+[[nodiscard]] DiffProgress run_diff(const Model& model, const at::Tensor& images,
+                                    const DiffOptions& options, const Profile* profile,
+                                    DiffObserver& observer, const std::atomic<bool>& stop);
+
+}  // namespace grapeshot::diff

@@ -103,6 +103,10 @@ def seeds():
         out = io.BytesIO()
         np.save(out, array)
         yield "npy", name, out.getvalue()
+    for kind, save in (("stored", np.savez), ("packed", np.savez_compressed)):
+        out = io.BytesIO()
+        save(out, **dict(arrays()))
+        yield "npz", kind, out.getvalue()
     packed = gzip.compress(b"some text, " * 30, mtime=0)
     yield "gzip", "one", packed
     yield "gzip", "two", packed + gzip.compress(b"and more", mtime=0) + bytes(8)

@@ -52,7 +52,13 @@ struct CoverageCommand {
     for (const std::string_view name : split_at(',', criteria)) {
       if (name == "all") {
         for (const CriterionRow& row : grapeshot::criteria()) {
-          if (!row.profiled || setup.profile) out.push_back({&row, make_criterion(row, setup)});
+          if (row.profiled && !setup.profile) continue;
+          try {
+            out.push_back({&row, make_criterion(row, setup)});
+          } catch (const Error& error) {
+            if (error.code() != ErrorCode::kInvalidArgument) throw;
+            std::cerr << "grapeshot: note: left out: " << error.what() << "\n";
+          }
         }
         continue;
       }
@@ -134,9 +140,8 @@ struct CoverageCommand {
                      static_cast<long long>(n));
       }
     }
-    constexpr int64_t kTimed = 1024;
-    constexpr double kBudget = 0.2;
-    const int64_t timed = std::min(n, kTimed);
+    constexpr double kBudget = 0.1;
+    const int64_t timed = std::min(n, most);
     if (n > 0) walk.forward_s = forward_seconds(net, timed, kBudget) / static_cast<double>(timed);
     walk.forward_s *= static_cast<double>(n);
     return walk;

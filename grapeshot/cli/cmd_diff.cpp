@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/machine.h"
@@ -25,6 +26,8 @@
 #include "grapeshot/core/confirm.h"
 #include "grapeshot/core/coverage.h"
 #include "grapeshot/diff/diff.h"
+#include "grapeshot/io/file.h"
+#include "grapeshot/io/onnx/variant.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -44,7 +47,7 @@ double mean(double sum, int64_t count) {
 ordered_json counts(const diff::DiffProgress& p) {
   return {{"images", p.images},
           {"images_with_differences", p.broken},
-          {"images_left_out", p.ambiguous},
+          {"images_left_out", p.left_out},
           {"differences", p.differences},
           {"candidates", p.candidates},
           {"candidates_differing", p.differing},
@@ -73,20 +76,20 @@ Property property_of(const at::Tensor& image, int64_t label, int64_t outputs,
 class Reporter final : public diff::DiffObserver {
  public:
   Reporter(Problem& problem, RunFolder& folder, const diff::DiffOptions& options, int64_t per_image,
-           bool quiet)
+           bool keep_all, bool quiet)
       : problem_(problem),
         folder_(folder),
         options_(options),
         per_image_(per_image),
+        keep_all_(keep_all),
         quiet_(quiet),
         written_(problem.instances.size(), 0) {}
 
-  void on_difference(const diff::Difference& d) override {
+  bool on_difference(const diff::Difference& d) override {
     const auto i = static_cast<size_t>(d.image);
-    found_.push_back(d);
-    if (written_[i] >= per_image_) return;
     ProblemInstance& instance = problem_.instances[i];
-    const onnx::OnnxModel& model = *problem_.models[0].model;
+    instance.model = static_cast<size_t>(d.model);
+    const onnx::OnnxModel& model = *problem_.models[instance.model].model;
     instance.property = property_of(instance.original, d.before, model.outputs(), options_);
     Finding finding;
     finding.instance = d.image;
@@ -94,19 +97,25 @@ class Reporter final : public diff::DiffObserver {
     finding.original = instance.original;
     finding.confirmation = confirm(model, instance.property,
                                    {d.x.const_data_ptr<float>(), static_cast<size_t>(d.x.numel())});
-    if (!finding.confirmation.holds) return;  // it lies on the very edge of the box
+    if (!finding.confirmation.holds) return false;  // on the very edge of the box
+    if (keep_all_) found_.push_back(d);
+    if (written_[i] >= per_image_) return true;
     ++written_[i];
     finding.mutation = "diff";
     finding.shard_seed = options_.seed;
     finding.iteration = d.round;
     finding.row = d.row;
-    ids_.push_back(folder_.write_finding(problem_, finding, options_.seed,
-                                         {{"before", d.before},
-                                          {"after", d.after},
-                                          {"l2", d.l2},
-                                          {"l2_share", d.share},
-                                          {"l2_bound", options_.l2},
-                                          {"step", d.iteration}}));
+    ordered_json more = {{"before", d.before},  {"after", d.after},        {"l2", d.l2},
+                         {"l2_share", d.share}, {"l2_bound", options_.l2}, {"step", d.iteration}};
+    // The models that stay with the image's class are what it differs from.
+    for (size_t s = 0; s < problem_.models.size() && problem_.models.size() > 1; ++s) {
+      if (d.predictions[s] != d.before) continue;
+      const ProblemModel& other = problem_.models[s];
+      more["others"].push_back(
+          {{"model", other.path}, {"model_sha256", other.sha256}, {"variant", other.variant}});
+    }
+    ids_.push_back(folder_.write_finding(problem_, finding, options_.seed, more));
+    return true;
   }
 
   void on_progress(const diff::DiffProgress& p) override {
@@ -132,7 +141,7 @@ class Reporter final : public diff::DiffObserver {
   RunFolder& folder_;
   const diff::DiffOptions& options_;
   int64_t per_image_;
-  bool quiet_;
+  bool keep_all_, quiet_;
   std::vector<int64_t> written_;
   std::vector<diff::Difference> found_;
   std::vector<std::string> ids_;
@@ -141,7 +150,8 @@ class Reporter final : public diff::DiffObserver {
 
 struct DiffCommand {
   ProblemFiles files;
-  std::string out, retraining;
+  std::vector<std::string> others;  // more models
+  std::string out, retraining, against;
   int64_t per_image = 3;
   bool integer = false;
   diff::DiffOptions options;
@@ -160,20 +170,25 @@ struct DiffCommand {
     Problem problem = load_problem(files);
     const int64_t misread = leave_out_misread(problem);
     const onnx::OnnxModel& model = *problem.models[0].model;
+    const std::vector<const Model*> models = add_others(problem);
     std::vector<at::Tensor> rows;
     for (const ProblemInstance& each : problem.instances) rows.push_back(each.original);
     GRAPESHOT_CHECK(!rows.empty(), kInvalidArgument, files.labels,
                     ": no input is predicted as its label says");
     const at::Tensor images = at::stack(rows);
-    if (options.low == 0. && options.high == 0.) {
-      options.low = images.min().item<double>();
-      options.high = images.max().item<double>();
+    check_images(images);
+    for (const ProblemModel& each : problem.models) {
+      if (options.strategy == "none" || each.model->has_joint_gradient()) continue;
+      std::cerr << "grapeshot: note: " << each.path
+                << ": parts of it run row by row, so that --strategy drives no neurons\n";
     }
-    GRAPESHOT_CHECK(
-        images.ge(options.low).all().item<bool>() && images.le(options.high).all().item<bool>(),
-        kInvalidArgument, files.data, ": holds values outside of --low ", options.low,
-        " to --high ", options.high);
-    if (!retraining.empty()) fs::create_directories(retraining);
+    if (!retraining.empty()) {
+      std::error_code failure;
+      fs::create_directories(retraining, failure);
+      GRAPESHOT_CHECK(!failure && fs::is_directory(retraining), kInvalidArgument, retraining,
+                      ": cannot be made a folder");
+      check_can_write((fs::path(retraining) / "X.npy").string());
+    }
     RunFolder folder(out.empty() ? default_run_path(problem.models[0].path) : out);
     ordered_json record = {{"command", "diff"}, {"files", to_json(files)}};
     record.update(describe_files(problem));
@@ -183,11 +198,15 @@ struct DiffCommand {
     record["machine"] = describe_machine();
     folder.write_json("run.json", record);
     const std::atomic<bool>& stop = stop_on_interrupt();
-    Reporter reporter(problem, folder, options, per_image, common.quiet);
+    Reporter reporter(problem, folder, options, per_image, !retraining.empty(), common.quiet);
     const double start_up_s = process_age_s();
     const diff::DiffProgress p =
-        diff::run_diff(model, images, options, problem.profile.get(), reporter, stop);
+        diff::run_diff(models, images, options, problem.profile.get(), reporter, stop);
     ordered_json summary = {{"command", "diff"}, {"model", problem.models[0].path}};
+    for (size_t s = 1; s < problem.models.size(); ++s) {
+      const ProblemModel& other = problem.models[s];
+      summary["others"].push_back({{"model", other.path}, {"variant", other.variant}});
+    }
     summary.update(counts(p));
     summary["images_misread"] = misread;
     summary["coverage_of_images"] = by_name(p.before);
@@ -211,13 +230,47 @@ struct DiffCommand {
     return p.differences > 0 ? kFound : kNothingFound;
   }
 
+  // The range, where none was given, and whether the images keep to it and to the grid.
+  void check_images(const at::Tensor& images) {
+    if (options.low == 0. && options.high == 0.) {
+      options.low = images.min().item<double>();
+      options.high = images.max().item<double>();
+    }
+    GRAPESHOT_CHECK(options.low < options.high, kInvalidArgument, files.data, ": all values are ",
+                    options.low, "; --low and --high say what else is valid");
+    GRAPESHOT_CHECK(
+        images.ge(options.low).all().item<bool>() && images.le(options.high).all().item<bool>(),
+        kInvalidArgument, files.data, ": holds values outside of --low ", options.low,
+        " to --high ", options.high);
+    if (!(options.grid > 0.)) return;
+    const at::Tensor steps = images.to(at::kDouble) / options.grid;
+    GRAPESHOT_CHECK(at::allclose(steps, steps.round(), 0., 1e-3), kInvalidArgument, files.data,
+                    ": holds values that are no multiples of ", options.grid);
+  }
+
+  // The model, the other ones, and its own variants.
+  std::vector<const Model*> add_others(Problem& problem) const {
+    for (const std::string& path : others) {
+      const std::string place = std::filesystem::absolute(resolve_file(path)).lexically_normal();
+      problem.models.push_back({place, sha256_file(place), onnx::load_model(place), ""});
+    }
+    const std::string path = problem.models[0].path, sha256 = problem.models[0].sha256;
+    for (const std::string_view name : split_at(',', against)) {
+      problem.models.push_back({path, sha256, onnx::load_variant(path, name), std::string(name)});
+    }
+    std::vector<const Model*> out;
+    for (const ProblemModel& each : problem.models) out.push_back(each.model.get());
+    return out;
+  }
+
   // Images with a label that the model does not predict tell nothing by a change.
   int64_t leave_out_misread(Problem& problem) const {
     if (files.labels.empty()) return 0;
     const onnx::OnnxModel& model = *problem.models[0].model;
     return static_cast<int64_t>(std::erase_if(problem.instances, [&](const ProblemInstance& each) {
       const int64_t label = top1_label(each.property.regions[0], model.outputs());
-      return model.evaluate(each.original.unsqueeze(0)).argmax(1).item<int64_t>() != label;
+      const at::Tensor y = model.forward(each.original.unsqueeze(0), Head::kLogits);
+      return y.argmax(1).item<int64_t>() != label;
     }));
   }
 
@@ -258,9 +311,10 @@ struct DiffCommand {
                   p.coverage[i].first.c_str(), scale * p.before[i].second, share ? " %" : "",
                   scale * p.coverage[i].second, share ? " %" : "");
     }
-    if (p.ambiguous > 0) {
-      std::printf("%lld images left out: rounding decides what they are\n",
-                  static_cast<long long>(p.ambiguous));
+    if (p.left_out > 0) {
+      std::printf("%lld images left out: %s\n", static_cast<long long>(p.left_out),
+                  summary.contains("others") ? "the models do not agree on them as they are"
+                                             : "rounding decides what they are");
     }
     if (misread > 0) {
       std::printf("%lld images left out: the model does not predict their labels\n",
@@ -275,6 +329,11 @@ struct DiffCommand {
 Action declare_diff(CLI::App& app) {
   auto command = std::make_shared<DiffCommand>();
   app.add_option("MODEL", command->files.model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("OTHER", command->others,
+                 "More models of the same inputs and classes: inputs on which they do not agree");
+  app.add_option("--against", command->against,
+                 "Variants of MODEL's weights that it is compared with, joined by commas: float16, "
+                 "bfloat16, int8, pruned");
   app.add_option("--data", command->files.data, "Images or other inputs, .npy, [N, ...]")
       ->required();
   app.add_option("--labels", command->files.labels,
@@ -296,7 +355,16 @@ Action declare_diff(CLI::App& app) {
     }
   });
   add_common_options(app, command->common);
-  return [command] { return command->run(); };
+  app.get_option("--seed")->check([](const std::string& text) {
+    return text.starts_with('-') ? "must be at least 0" : std::string();
+  });
+  return [command, &app] {
+    // A budget of candidates alone is not cut short by the default number of seconds.
+    if (command->options.candidates > 0 && app.get_option("--seconds")->count() == 0) {
+      command->options.seconds = 0.;
+    }
+    return command->run();
+  };
 }
 
 }  // namespace grapeshot::cli

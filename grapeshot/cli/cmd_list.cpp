@@ -16,11 +16,13 @@
 #include "grapeshot/core/mutate.h"
 #include "grapeshot/core/scale.h"
 #include "grapeshot/core/spec.h"
+#include "grapeshot/diff/constraint.h"
 #include "grapeshot/diff/neurons.h"
 #include "grapeshot/falsify/attack.h"
 #include "grapeshot/falsify/minimize.h"
 #include "grapeshot/io/onnx/lower.h"
 #include "grapeshot/io/onnx/ops.h"
+#include "grapeshot/io/onnx/variant.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -87,6 +89,10 @@ constexpr Family kFamilies[] = {
      [] { return plain_rows(criteria()); }},
     {"strategies", "Ways of `diff` to choose neurons (--strategy)",
      [] { return plain_rows(diff::strategies()); }},
+    {"constraints", "What a step of `diff` may change (--constraint)",
+     [] { return plain_rows(diff::constraints()); }},
+    {"variants", "Weights that `diff` compares a model with (--against)",
+     [] { return plain_rows(onnx::variants()); }},
     {"output-kinds", "Kinds of output property", [] { return plain_rows(output_kinds()); }},
     {"operators", "ONNX operators that run", operator_entries},
     {"passes", "Lowering passes over a network, in their order",

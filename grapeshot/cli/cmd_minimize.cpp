@@ -46,6 +46,9 @@ struct MinimizeCommand {
                     "minimize takes a FINDING folder, or MODEL SPEC WITNESS");
     const fs::path folder = what[0];
     const RecordedFinding finding = read_finding(folder);
+    GRAPESHOT_CHECK(finding.variant.empty(), kInvalidArgument, what[0],
+                    ": is about the model with its weights as ", finding.variant,
+                    "; minimize works on models as they are");
     return {finding.model, finding.spec, (folder / "input.npy").string(),
             original.empty() ? (folder / "original.npy").string() : original};
   }

@@ -19,6 +19,7 @@
 #include "grapeshot/cli/recorded_finding.h"
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/io/file.h"
+#include "grapeshot/io/onnx/variant.h"
 #include "grapeshot/io/vnnlib.h"
 
 namespace grapeshot::cli {
@@ -59,8 +60,7 @@ class Replayer {
   }
 
   void judge(const RecordedFinding& finding, Outcome& out) {
-    auto& model = models_[finding.model];
-    if (!model) model = onnx::load_model(finding.model);
+    const std::unique_ptr<onnx::OnnxModel>& model = load(finding.model, finding.variant);
     auto spec = specs_.find(finding.spec);
     if (spec == specs_.end()) {
       spec = specs_.emplace(finding.spec, read_vnnlib(finding.spec)).first;
@@ -70,6 +70,8 @@ class Replayer {
     out.json = to_json(judgement, spec->second);
     out.confirmed = judgement.holds;
     out.why = judgement.why;
+    if (judgement.holds) check_others(finding, spec->second, out);
+    if (judgement.holds && !out.confirmed) return;
     if (judgement.holds && finding.l2_bound) {
       double off = 0., norm = 0.;
       for (size_t i = 0; i < finding.x.size(); ++i) {
@@ -95,6 +97,30 @@ class Replayer {
     out.confirmed = false;
     out.why =
         str("the margin was ", *finding.margin, " when it was found, it is ", c.verdict32.margin);
+  }
+
+  const std::unique_ptr<onnx::OnnxModel>& load(const std::string& path,
+                                               const std::string& variant) {
+    auto& model = models_[path + "\n" + variant];
+    if (!model) model = onnx::load_variant(path, variant);
+    return model;
+  }
+
+  // Models that are said not to follow the finding's model.
+  void check_others(const RecordedFinding& finding, const Property& property, Outcome& out) {
+    for (const RecordedModel& other : finding.others) {
+      std::string why = changed(other.path, other.sha256);
+      if (why.empty()) {
+        const Judgement judgement =
+            judge_witness(*load(other.path, other.variant), property, finding.x);
+        if (judgement.evaluated && !judgement.holds) continue;
+        why = str(other.path, other.variant.empty() ? "" : " as ", other.variant,
+                  ": predicts something else than on the original too");
+      }
+      out.confirmed = false;
+      out.why = why;
+      return;
+    }
   }
 
   std::map<std::string, std::string> sha256_;

@@ -30,7 +30,7 @@ class Loader {
     if (known != index_.end()) return known->second;
     // Read first: a file that has no end fails there, where there is a limit.
     std::unique_ptr<onnx::OnnxModel> net = onnx::load_model(path);
-    problem_.models.push_back({path, sha256_file(path), std::move(net)});
+    problem_.models.push_back({path, sha256_file(path), std::move(net), ""});
     return index_[path] = problem_.models.size() - 1;
   }
 
@@ -190,9 +190,9 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
   files.data = text("data");
   files.labels = text("labels");
   files.eps = json_field<double>(object, "eps", path);
-  files.stats = text("stats");
+  if (object.contains("stats")) files.stats = text("stats");
   for (const char* key : {"instances", "data", "labels", "stats"}) {
-    const std::string file = text(key);
+    const std::string file = object.contains(key) ? text(key) : std::string();
     GRAPESHOT_CHECK(file.empty() || sha256_file(file) == text(str(key, "_sha256").c_str()),
                     kInvalidArgument, file, ": changed since the run began (its SHA-256 differs)");
   }

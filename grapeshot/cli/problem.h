@@ -28,6 +28,7 @@ struct ProblemModel {
   std::string path;    ///< absolute, as found (perhaps .gz)
   std::string sha256;  ///< of the file
   std::unique_ptr<onnx::OnnxModel> model;
+  std::string variant = {};  ///< of its weights (io/onnx/variant.h), or ""
 };
 
 /// Instances are grouped by model, in the order of the models' first appearance.

@@ -16,6 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr int64_t kMostClasses = 1'000'000;
 constexpr const char* kFormat = "grapeshot profile 1";
 
 template <class T>
@@ -82,6 +83,10 @@ Profile read_profile(const std::string& path, const std::string& model_sha256,
     GRAPESHOT_CHECK(tap.low.dim() == 1 && tap.low.sizes() == tap.high.sizes() &&
                         tap.low.sizes() == tap.deviation.sizes(),
                     kParse, path, ": the arrays of layer ", i, " differ in size");
+    GRAPESHOT_CHECK(
+        at::isfinite(tap.low).all().item<bool>() && at::isfinite(tap.high).all().item<bool>() &&
+            tap.low.le(tap.high).all().item<bool>() && tap.deviation.ge(0).all().item<bool>(),
+        kParse, path, ": the ranges of layer ", i, " are none");
     out.taps.push_back(std::move(tap));
   }
   out.traces = take(arrays, "traces", path);
@@ -90,7 +95,9 @@ Profile read_profile(const std::string& path, const std::string& model_sha256,
   GRAPESHOT_CHECK(layer && out.rows > 0 && out.traces.dim() == 2 &&
                       out.traces.size(0) == out.rows && out.traces.size(1) == layer->low.numel() &&
                       out.predicted.dim() == 1 && out.predicted.size(0) == out.rows &&
-                      out.predicted.min().item<int64_t>() >= 0,
+                      out.predicted.min().item<int64_t>() >= 0 &&
+                      out.predicted.max().item<int64_t>() < kMostClasses &&
+                      at::isfinite(out.traces).all().item<bool>(),
                   kParse, path, ": its traces do not fit");
   return out;
 }

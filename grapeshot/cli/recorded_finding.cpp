@@ -32,6 +32,14 @@ RecordedFinding read_finding(const fs::path& folder) {
   const fs::path own = folder / "property.vnnlib";
   if (!fs::exists(out.spec) && fs::exists(own)) out.spec = own.string();
   out.x = read_npy((folder / "input.npy").string()).values;
+  if (file.contains("variant")) out.variant = text("variant");
+  if (file.contains("others")) {
+    for (const nlohmann::json& other : file["others"]) {
+      out.others.push_back({json_field<std::string>(other, "model", path),
+                            json_field<std::string>(other, "model_sha256", path),
+                            json_field<std::string>(other, "variant", path)});
+    }
+  }
   if (file.contains("l2_bound")) {
     out.l2_bound = json_field<double>(file, "l2_bound", path);
     out.original = read_npy((folder / "original.npy").string()).values;

@@ -9,7 +9,14 @@
 
 namespace grapeshot::cli {
 
+/// A model of a finding, by its file and what is done with its weights.
+struct RecordedModel {
+  std::string path, sha256, variant;
+};
+
 struct RecordedFinding {
+  std::string variant;                ///< of `model`'s weights, or ""
+  std::vector<RecordedModel> others;  ///< models whose prediction stays with the original's
   std::string folder, model, model_sha256, spec, spec_sha256;
   int64_t instance = -1;           ///< of its run; -1 when it does not say
   std::optional<double> margin;    ///< nothing when it was not finite

@@ -128,6 +128,7 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
   out["id"] = id;
   out["model"] = model.path;
   out["model_sha256"] = model.sha256;
+  if (!model.variant.empty()) out["variant"] = model.variant;
   out["spec"] = spec;
   out["spec_sha256"] =
       instance.spec.empty() ? sha256_file((draft / "property.vnnlib").string()) : instance.sha256;

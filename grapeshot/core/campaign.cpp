@@ -447,8 +447,8 @@ class Campaign {
       const auto values = group.coverage->values();
       p.coverage.resize(values.size());
       for (size_t k = 0; k < values.size(); ++k) {
-        p.coverage[k].first = values[k].first;
-        p.coverage[k].second += values[k].second / static_cast<double>(board_.groups.size());
+        const bool share = find_criterion(p.coverage[k].first = values[k].first).share;
+        p.coverage[k].second += values[k].second / (share ? double(board_.groups.size()) : 1.);
       }
     }
     return p;

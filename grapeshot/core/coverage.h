@@ -47,7 +47,7 @@ struct CriterionSetup {
 
 /// One batch, as Trace has it; by tap of the setup, undefined or empty where not wanted.
 struct Observation {
-  at::Tensor y = {};                         ///< [N, K], before a final softmax
+  at::Tensor y = {};  ///< [N, K], before a final softmax where the caller has that
   std::vector<at::Tensor> activations = {};  ///< [N, neurons]
   std::vector<at::Tensor> means = {};        ///< [N, neurons]
   std::vector<at::Tensor> extremes = {};     ///< [N, 2]

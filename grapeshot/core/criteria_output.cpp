@@ -23,8 +23,7 @@ class Neighbours final : public Criterion {
     at::Tensor gain = at::zeros({n});
     if (n == 0) return gain;
     at::Tensor far = at::isfinite(y).all(1);
-    if (kept_ > 0)
-      far = far.logical_and(squares(y, stored_.slice(0, 0, kept_)).amin(1) > distance_);
+    if (kept_ > 0) far = far.logical_and(nearest(y, stored_.slice(0, 0, kept_)) > distance_);
     const at::Tensor rows = far.nonzero().squeeze(1);
     const int64_t c = rows.size(0);
     if (c == 0 || complete()) return gain;
@@ -64,7 +63,17 @@ class Neighbours final : public Criterion {
  private:
   static constexpr int64_t kMost = int64_t{1} << 16;
 
-  // Of differences, in pieces: products of rows would lose small distances.
+  // The least of every row, in pieces that stay small.
+  static at::Tensor nearest(const at::Tensor& rows, const at::Tensor& to) {
+    constexpr int64_t kEntries = int64_t{1} << 22;
+    std::vector<at::Tensor> least;
+    for (const at::Tensor& part : rows.split(std::max<int64_t>(1, kEntries / to.size(0)))) {
+      least.push_back(squares(part, to).amin(1));
+    }
+    return at::cat(least);
+  }
+
+  // By differences: products of rows would lose small distances.
   static at::Tensor squares(const at::Tensor& a, const at::Tensor& b) {
     return at::cdist(a, b, 2., /*compute_mode=*/2).square();
   }

@@ -24,7 +24,7 @@ class Pairs final : public Criterion {
         ratio_(setup.options.more.value_ratio),
         sign_ratio_(setup.options.more.sign_ratio),
         last_(neurons_.size()) {
-    constexpr int64_t kMost = int64_t{1} << 30;
+    constexpr int64_t kMost = int64_t{1} << 27;
     for (size_t t = 0; t + 1 < neurons_.size(); ++t) {
       total_ += neurons_[t] * neurons_[t + 1];
       GRAPESHOT_CHECK(total_ <= kMost, kInvalidArgument, "criterion ", name,
@@ -95,11 +95,15 @@ class Pairs final : public Criterion {
     // The very first row has none before it: it is compared with itself.
     const at::Tensor before =
         at::cat({last_[t].defined() ? last_[t] : a.slice(0, 0, 1), a.slice(0, 0, a.size(0) - 1)});
-    const at::Tensor sign = (a > 0).logical_xor(before > 0);
+    // What is no number has not changed.
+    const at::Tensor known =
+        at::isfinite(a).logical_and(at::isfinite(before)).all(1, /*keepdim=*/true);
+    const at::Tensor sign = (a > 0).logical_xor(before > 0).logical_and(known);
     const at::Tensor now = a.abs(), then = before.abs();
     const at::Tensor value = (at::maximum(now, then) >= at::minimum(now, then) * ratio_)
                                  .logical_and(now != then)
-                                 .logical_and(sign.logical_not());
+                                 .logical_and(sign.logical_not())
+                                 .logical_and(known);
     return {sign, value};
   }
 

@@ -12,6 +12,8 @@
 namespace grapeshot {
 namespace {
 
+constexpr double kRounding = 1e-5;  // of a bound
+
 // Ranges of the setup's neurons, tap after tap.
 struct Ranges {
   std::vector<float> low, high;
@@ -27,8 +29,10 @@ Ranges ranges_of(const CriterionSetup& setup, double sigma) {
       to.insert(to.end(), flat.const_data_ptr<float>(),
                 flat.const_data_ptr<float>() + flat.numel());
     };
-    append(out.low, tap.low - wider);
-    append(out.high, tap.high + wider);
+    // Another order of summation moves an activation by as much.
+    const at::Tensor rounding = at::maximum(tap.low.abs(), tap.high.abs()) * kRounding;
+    append(out.low, tap.low - wider - rounding);
+    append(out.high, tap.high + wider + rounding);
   }
   return out;
 }
@@ -55,9 +59,15 @@ class Sections final : public ItemCriterion {
         neurons_(setup.neurons),
         ranges_(ranges_of(setup, 0.)),
         sections_(setup.options.more.sections) {
-    for (size_t i = 0; i < ranges_.low.size(); ++i) {
-      const float width = ranges_.high[i] - ranges_.low[i];
-      per_width_.push_back(width > 0.f ? static_cast<float>(sections_) / width : 0.f);
+    for (const std::string& name : setup.taps) {
+      const TapProfile& tap = *setup.profile->find(name);
+      const at::Tensor low = tap.low.to(at::kDouble).contiguous();
+      const at::Tensor width = (tap.high.to(at::kDouble) - low).contiguous();
+      for (int64_t j = 0; j < low.numel(); ++j) {
+        low_.push_back(low.const_data_ptr<double>()[j]);
+        const double w = width.const_data_ptr<double>()[j];
+        per_width_.push_back(w > 0. ? static_cast<double>(sections_) / w : 0.);
+      }
     }
   }
 
@@ -67,8 +77,10 @@ class Sections final : public ItemCriterion {
     for_means(seen, neurons_, [&](int64_t r, int64_t neuron, float a) {
       const auto i = static_cast<size_t>(neuron);
       if (!(a >= ranges_.low[i] && a <= ranges_.high[i])) return;
-      const auto section = static_cast<int64_t>((a - ranges_.low[i]) * per_width_[i]);
-      if (items_.touch(neuron * sections_ + std::min(section, sections_ - 1))) g[r] += 1.f;
+      const double place = (static_cast<double>(a) - low_[i]) * per_width_[i];
+      const auto last = static_cast<double>(sections_ - 1);
+      const double section = place >= 0. ? std::min(std::floor(place), last) : 0.;
+      if (items_.touch(neuron * sections_ + static_cast<int64_t>(section))) g[r] += 1.f;
     });
     items_.commit();
     return gain;
@@ -78,7 +90,7 @@ class Sections final : public ItemCriterion {
   std::vector<int64_t> neurons_;
   Ranges ranges_;
   int64_t sections_;
-  std::vector<float> per_width_;
+  std::vector<double> low_, per_width_;
 };
 
 // Boundary: beyond the range, above and below or (strong activation) above alone.

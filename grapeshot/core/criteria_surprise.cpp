@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/error.h"
 #include "grapeshot/core/criteria.h"
 
 namespace grapeshot {
@@ -60,10 +61,11 @@ ClassTraces class_traces(const Profile& profile, int64_t label) {
 
 class Surprise : public ItemCriterion {
  public:
-  Surprise(const CriterionSetup& setup, std::string_view name)
+  /// `usual`: the largest surprise with a bucket, unless the options say another.
+  Surprise(const CriterionSetup& setup, std::string_view name, double usual)
       : ItemCriterion(setup.options.more.buckets, name),
         buckets_(setup.options.more.buckets),
-        upper_(setup.options.more.upper_bound),
+        upper_(setup.options.more.upper_bound > 0. ? setup.options.more.upper_bound : usual),
         profile_(*setup.profile) {
     tap_ = static_cast<size_t>(std::ranges::find(setup.taps, profile_.layer) - setup.taps.begin());
     classes_ = profile_.predicted.max().item<int64_t>() + 1;
@@ -119,7 +121,7 @@ class Surprise : public ItemCriterion {
 // Likelihood: -log of a kernel density estimate from the class's traces.
 class Likelihood final : public Surprise {
  public:
-  explicit Likelihood(const CriterionSetup& setup) : Surprise(setup, "lsa") {
+  explicit Likelihood(const CriterionSetup& setup) : Surprise(setup, "lsa", 2000.) {
     for (int64_t c = 0; c < classes_; ++c) of_class_.push_back(class_traces(profile_, c));
   }
 
@@ -141,14 +143,15 @@ class Likelihood final : public Surprise {
 // Distance: to the nearest trace of the class, over that one's distance to the nearest of another.
 class Distance final : public Surprise {
  public:
-  explicit Distance(const CriterionSetup& setup) : Surprise(setup, "dsa") {
+  explicit Distance(const CriterionSetup& setup) : Surprise(setup, "dsa", 2.) {
     const at::Tensor all = profile_.traces.to(at::kDouble);
     for (int64_t c = 0; c < classes_; ++c) {
       const at::Tensor is = profile_.predicted == c;
       own_.push_back(all.index_select(0, is.nonzero().squeeze(1)));
       const at::Tensor others = all.index_select(0, is.logical_not().nonzero().squeeze(1));
       const bool any = own_.back().size(0) > 0 && others.size(0) > 0;
-      apart_.push_back(any ? nearest(own_.back(), others).first : at::Tensor());
+      others_.push_back(others);
+      apart_.push_back(any ? at::full({own_.back().size(0)}, -1., at::kDouble) : at::Tensor());
     }
   }
 
@@ -158,6 +161,12 @@ class Distance final : public Surprise {
       const auto k = static_cast<size_t>(c);
       if (!apart_[k].defined()) return {};
       const auto [distance, which] = nearest(t, own_[k]);
+      // How far a trace is from the other classes is computed when it is first asked for.
+      const at::Tensor asked = std::get<0>(at::_unique(which));
+      const at::Tensor open = asked.masked_select(apart_[k].index_select(0, asked) < 0.);
+      if (open.size(0) > 0) {
+        apart_[k].index_copy_(0, open, nearest(own_[k].index_select(0, open), others_[k]).first);
+      }
       return distance / apart_[k].index_select(0, which);
     });
   }
@@ -177,14 +186,21 @@ class Distance final : public Surprise {
     return {at::cat(distance), at::cat(index)};
   }
 
-  std::vector<at::Tensor> own_;    // [n, neurons]
-  std::vector<at::Tensor> apart_;  // [n]
+  std::vector<at::Tensor> own_;     // [n, neurons]
+  std::vector<at::Tensor> others_;  // [n', neurons], of the other classes
+  std::vector<at::Tensor> apart_;   // [n], -1 where not known yet
 };
 
 // Mahalanobis: distance from the class's mean in units of its covariance.
 class Mahalanobis final : public Surprise {
  public:
-  explicit Mahalanobis(const CriterionSetup& setup) : Surprise(setup, "mdsa") {
+  explicit Mahalanobis(const CriterionSetup& setup) : Surprise(setup, "mdsa", 2000.) {
+    constexpr int64_t kMost = int64_t{1} << 27;
+    const int64_t m = profile_.traces.size(1);
+    GRAPESHOT_CHECK(m * m <= kMost / classes_, kInvalidArgument,
+                    "criterion mdsa: the covariances of ", m, " neurons for ", classes_,
+                    " classes have more than ", kMost,
+                    " entries; `grapeshot profile --layer` takes a smaller layer");
     for (int64_t c = 0; c < classes_; ++c) {
       const at::Tensor rows = (profile_.predicted == c).nonzero().squeeze(1);
       at::Tensor mean, inverse;

@@ -1,5 +1,6 @@
 // Criteria of the most and least active neurons of every layer (Ma et al., DeepGauge, 2018).
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -16,10 +17,13 @@ namespace {
 class TopK {
  public:
   explicit TopK(int64_t k) : k_(k) {}
+  [[nodiscard]] int64_t k() const { return k_; }
 
+  /// None of a layer with NaN.
   std::span<const int64_t> of(const float* a, int64_t width, float sign) {
     value_.clear();
     index_.clear();
+    if (std::any_of(a, a + width, [](float v) { return std::isnan(v); })) return index_;
     if (k_ >= width) {
       for (int64_t j = 0; j < width; ++j) index_.push_back(j);
       return index_;
@@ -102,11 +106,18 @@ class Patterns final : public Criterion {
         std::ranges::sort(row.begin() + size, row.end());
       }
     }
-    if (n == 0 || pattern[0].empty()) return at::zeros({n});
-    at::Tensor words = at::empty({n, std::ssize(pattern[0])}, at::kInt);
-    auto* to = words.mutable_data_ptr<int32_t>();
-    for (const auto& row : pattern) to = std::ranges::copy(row, to).out;
-    const at::Tensor gain = seen_.insert(hash_rows(words.view(at::kFloat))).to(at::kFloat);
+    at::Tensor gain = at::zeros({n});
+    auto* g = gain.mutable_data_ptr<float>();
+    int64_t whole = 0;
+    for (const int64_t width : neurons_) whole += std::min(width, k_.k());
+    for (int64_t r = 0; r < n && whole > 0; ++r) {
+      const auto& row = pattern[static_cast<size_t>(r)];
+      if (std::ssize(row) < whole) continue;  // a layer had NaN
+      const at::Tensor words = at::tensor(row, at::kInt).unsqueeze(0);
+      const at::Tensor hash = hash_rows(words.view(at::kFloat));
+      const auto* h = hash.const_data_ptr<int64_t>();
+      if (seen_.insert(h[0], h[1])) g[r] = 1.f;
+    }
     count_ += gain.sum().item<int64_t>();
     return gain;
   }

@@ -125,7 +125,8 @@ class Model {
                                           const Cotangent& cotangent) const = 0;
 
   /// The same for a loss of the outputs and of neurons of `taps`, whose slopes `cotangent` says for
-  /// the outputs. The neurons count for nothing where the model runs row by row.
+  /// the outputs. The neurons count for nothing without such a gradient.
+  [[nodiscard]] virtual bool has_joint_gradient() const { return false; }
   [[nodiscard]] virtual Gradient joint_gradient(
       const at::Tensor& x, Head head, const Surrogate& surrogate,
       const std::vector<int64_t>& /*taps*/,
@@ -133,8 +134,8 @@ class Model {
     return gradient(x, head, surrogate, [&](const at::Tensor& y) { return cotangent(y).y; });
   }
 
-  /// Per tap the mean of the weights that read every neuron, [neurons]; undefined where no layer
-  /// with constant weights does.
+  /// Per tap the mean of the weights that read every neuron, [neurons], added up over the layers
+  /// that do; undefined where none with constant weights does.
   [[nodiscard]] virtual std::vector<at::Tensor> outgoing_weights() const { return {}; }
 
   /// All taps, in graph order.

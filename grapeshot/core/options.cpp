@@ -61,7 +61,7 @@ void check_criterion_options(const CriterionOptions& o, double tau) {
   check_range(o.sigma >= 0. && std::isfinite(o.sigma), "sigma", "at least 0");
   check_range(o.top >= 1, "top-neurons", "at least 1");
   check_range(o.buckets >= 1 && o.buckets <= kMost, "buckets", "from 1 to 1000000");
-  check_range(o.upper_bound > 0. && std::isfinite(o.upper_bound), "upper-bound", "above 0");
+  check_range(o.upper_bound >= 0. && std::isfinite(o.upper_bound), "upper-bound", "at least 0");
   check_range(o.distance >= 0. && std::isfinite(o.distance), "distance", "at least 0");
   check_range(o.sign_ratio >= 0. && o.sign_ratio <= 1., "sign-ratio", "from 0 to 1");
   check_range(o.value_ratio > 1. && std::isfinite(o.value_ratio), "value-ratio", "above 1");

@@ -12,14 +12,14 @@ namespace grapeshot {
 
 /// Of single criteria (core/coverage.h); defaults are those of the papers that define them.
 struct CriterionOptions {
-  int64_t sections = 1000;     ///< k of kmnc
-  double sigma = 0.;           ///< standard deviations by which nbc and snac widen a range
-  int64_t top = 10;            ///< k of tknc, tknp, bknc
-  int64_t buckets = 1000;      ///< of lsa, dsa, mdsa
-  double upper_bound = 2000.;  ///< the largest surprise that has a bucket
-  double distance = 1.;        ///< of ann: squared, between outputs
-  double sign_ratio = 0.2;     ///< of ss, sv, vs, vv: other neurons that may change sign, a share
-  double value_ratio = 2.;     ///< and the factor that counts as a change of value
+  int64_t sections = 1000;  ///< k of kmnc
+  double sigma = 0.;        ///< standard deviations by which nbc and snac widen a range
+  int64_t top = 10;         ///< k of tknc, tknp, bknc
+  int64_t buckets = 1000;   ///< of lsa, dsa, mdsa
+  double upper_bound = 0.;  ///< the largest surprise that has a bucket
+  double distance = 1.;     ///< of ann: squared, between outputs
+  double sign_ratio = 0.2;  ///< of ss, sv, vs, vv: other neurons that may change sign, a share
+  double value_ratio = 2.;  ///< and the factor that counts as a change of value
 };
 
 template <class Options, class Visitor>
@@ -28,7 +28,8 @@ void describe_criteria(Options& options, Visitor&& visit) {
   visit("sigma", options.sigma, "nbc, snac: standard deviations that a range is widened by");
   visit("top-neurons", options.top, "tknc, tknp, bknc: neurons of a layer");
   visit("buckets", options.buckets, "lsa, dsa, mdsa: buckets of surprise");
-  visit("upper-bound", options.upper_bound, "lsa, dsa, mdsa: the largest surprise with a bucket");
+  visit("upper-bound", options.upper_bound,
+        "lsa, dsa, mdsa: the largest surprise with a bucket (0: 2 for dsa, 2000 for the others)");
   visit("distance", options.distance, "ann: squared distance of outputs that counts as new");
   visit("sign-ratio", options.sign_ratio,
         "ss, sv, vs, vv: share of a layer's other neurons that may change sign");

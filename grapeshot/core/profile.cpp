@@ -41,40 +41,52 @@ size_t find_layer(const Model& model, const std::vector<int64_t>& taps, const st
 // Sums of one tap's activations, from which its moments come.
 struct Moments {
   at::Tensor low, high, sum, squares;
+
+  void add(const at::Tensor& activations) {
+    const at::Tensor a = activations.to(at::kDouble);
+    const bool first = !low.defined();
+    low = first ? a.amin(0) : at::minimum(low, a.amin(0));
+    high = first ? a.amax(0) : at::maximum(high, a.amax(0));
+    sum = first ? a.sum(0) : sum + a.sum(0);
+    squares = first ? a.square().sum(0) : squares + a.square().sum(0);
+  }
 };
 
 }  // namespace
 
 Profile make_profile(const Model& model, const at::Tensor& x, const std::string& layer,
                      int64_t rows) {
-  Wanted wanted = counted_taps(model, /*every_tap=*/true);
-  wanted.largest = false;
-  wanted.means = true;
-  const size_t at_layer = find_layer(model, counted_taps(model, false), layer);
-  const auto traced = static_cast<size_t>(counted_taps(model, false)[at_layer]);
-  std::vector<Moments> moments(wanted.taps.size());
+  // What criteria look at by default is recorded by the same program as they do it; what lowering
+  // leaves out comes from another pass.
+  Wanted counted = counted_taps(model, false), others;
+  const size_t at_layer = find_layer(model, counted.taps, layer);
+  for (const int64_t tap : counted_taps(model, true)) {
+    if (std::ranges::find(counted.taps, tap) == counted.taps.end()) others.taps.push_back(tap);
+  }
+  counted.largest = others.largest = false;
+  counted.means = others.means = true;
+  std::vector<Moments> moments(model.taps().size());
   std::vector<at::Tensor> traces, predicted;
   Profile out;
   for (const at::Tensor& part : x.split(rows)) {
-    Trace trace = model.trace(part, Head::kLogits, wanted);
-    at::Tensor good = at::isfinite(trace.y).all(1);
-    for (const at::Tensor& a : trace.means) good.logical_and_(at::isfinite(a).all(1));
+    const Trace first = model.trace(part, Head::kLogits, counted);
+    const Trace second = others.taps.empty() ? Trace() : model.trace(part, Head::kLogits, others);
+    at::Tensor good = at::isfinite(first.y).all(1);
+    for (const Trace* trace : {&first, &second}) {
+      for (const at::Tensor& a : trace->means) good.logical_and_(at::isfinite(a).all(1));
+    }
     const at::Tensor kept = good.nonzero().squeeze(1);
     if (kept.size(0) == 0) continue;
     out.rows += kept.size(0);
-    for (size_t t = 0; t < moments.size(); ++t) {
-      const at::Tensor a = trace.means[t].index_select(0, kept).to(at::kDouble);
-      Moments& m = moments[t];
-      const at::Tensor low = a.amin(0), high = a.amax(0), sum = a.sum(0),
-                       squares = a.square().sum(0);
-      const bool first = !m.low.defined();
-      m.low = first ? low : at::minimum(m.low, low);
-      m.high = first ? high : at::maximum(m.high, high);
-      m.sum = first ? sum : m.sum + sum;
-      m.squares = first ? squares : m.squares + squares;
-    }
-    traces.push_back(trace.means[traced].index_select(0, kept).to(at::kFloat).contiguous());
-    predicted.push_back(trace.y.index_select(0, kept).argmax(1));
+    const auto take = [&](const Wanted& wanted, const Trace& trace) {
+      for (size_t k = 0; k < wanted.taps.size(); ++k) {
+        moments[static_cast<size_t>(wanted.taps[k])].add(trace.means[k].index_select(0, kept));
+      }
+    };
+    take(counted, first);
+    take(others, second);
+    traces.push_back(first.means[at_layer].index_select(0, kept).to(at::kFloat).contiguous());
+    predicted.push_back(first.y.index_select(0, kept).argmax(1));
   }
   GRAPESHOT_CHECK(out.rows > 0, kInvalidArgument, model.name(),
                   ": no input of the data has finite activations");
@@ -86,7 +98,7 @@ Profile make_profile(const Model& model, const at::Tensor& x, const std::string&
     out.taps.push_back({model.taps()[t].name, m.low.to(at::kFloat), m.high.to(at::kFloat),
                         deviation.to(at::kFloat)});
   }
-  out.layer = model.taps()[traced].name;
+  out.layer = model.taps()[static_cast<size_t>(counted.taps[at_layer])].name;
   out.traces = at::cat(traces);
   out.predicted = at::cat(predicted);
   return out;

@@ -1,6 +1,6 @@
 // grapeshot/core/profile.h: reference statistics of a network, from inputs that it was made for.
 //
-// Made by `grapeshot profile`, kept as .npz (io/profile_file.h); criteria compare with them.
+// Made by `grapeshot profile`, kept as .npz (cli/profile_file.h); criteria compare with them.
 #pragma once
 
 #include <cstdint>

@@ -3,17 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <numeric>
+#include <memory>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include "grapeshot/base/deadline.h"
 #include "grapeshot/base/error.h"
+#include "grapeshot/base/text.h"
 #include "grapeshot/core/corpus.h"
 #include "grapeshot/core/rng.h"
 #include "grapeshot/core/worker.h"
+#include "grapeshot/diff/constraint.h"
 #include "grapeshot/diff/neurons.h"
+#include "grapeshot/diff/subject.h"
 
 namespace grapeshot::diff {
 namespace {
@@ -30,25 +33,23 @@ struct Reference {
 
 class Run {
  public:
-  Run(const Model& model, const at::Tensor& images, const DiffOptions& options,
+  Run(const std::vector<const Model*>& models, const at::Tensor& images, const DiffOptions& options,
       const Profile* profile, DiffObserver& observer, const std::atomic<bool>& stop)
-      : model_(model),
-        options_(options),
+      : options_(options),
         observer_(observer),
         images_(images.contiguous()),
-        coverage_(model, loop_options(options), profile),
-        chosen_(parse_strategies(options.strategy)),
+        constraint_(&find_constraint(options.constraint)),
         rng_(options.seed),
         counts_neurons_(counts_neurons(options.criterion)),
         deadline_(options.seconds > 0. ? options.seconds : 1e12, &stop),
+        width_(std::sqrt(static_cast<double>(images.size(1)))),
         queue_(static_cast<size_t>(images.size(0))),
+        tried_(static_cast<size_t>(images.size(0)), 0),
+        clear_(static_cast<size_t>(images.size(0)), -1),
         broken_(static_cast<size_t>(images.size(0)), false) {
-    taps_ = counted_taps(model, false);
-    for (const int64_t tap : taps_) {
-      neurons_ += model.taps()[static_cast<size_t>(tap)].neurons;
+    for (const Model* model : models) {
+      subjects_.push_back(std::make_unique<Subject>(*model, options_, profile));
     }
-    hits_ = at::zeros({neurons_});
-    weight_ = at::cat(outgoing());
     if (options_.low == 0. && options_.high == 0.) {
       options_.low = images_.min().item<double>();
       options_.high = images_.max().item<double>();
@@ -63,28 +64,18 @@ class Run {
     for (const at::Tensor& part : at::arange(images_.size(0)).split(most)) {
       (void)look(images_.index_select(0, part));
     }
-    progress_.before = progress_.coverage = coverage_.values();
+    progress_.before = coverage();
     for (int64_t round = 0; !over(); ++round) {
       rng_.reseed(derive_seed({options_.seed, static_cast<uint64_t>(round)}));
       go_round(round, most);
-      progress_.seconds = seconds_since(began_);
-      progress_.coverage = coverage_.values();
-      observer_.on_progress(progress_);
+      tell();
     }
-    progress_.seconds = seconds_since(began_);
-    progress_.coverage = coverage_.values();
+    tell();
     return progress_;
   }
 
  private:
-  static LoopOptions loop_options(const DiffOptions& options) {
-    LoopOptions out;
-    out.tau = options.tau;
-    out.criterion = options.criterion;
-    out.criteria = options.criteria;
-    out.per_criterion = options.per_criterion;
-    return out;
-  }
+  using Looks = std::vector<Subject::Look>;
 
   // Whether its gain is a number of neurons.
   static bool counts_neurons(const std::string& criterion) {
@@ -93,44 +84,79 @@ class Run {
     return row.activations || row.extremes;
   }
 
-  std::vector<at::Tensor> outgoing() const {
-    std::vector<at::Tensor> out = {at::zeros({0})};
-    const std::vector<at::Tensor> known = model_.outgoing_weights();
-    for (const int64_t tap : taps_) {
-      const auto i = static_cast<size_t>(tap);
-      const bool has = i < known.size() && known[i].defined();
-      out.push_back(has ? known[i] : at::zeros({model_.taps()[i].neurons}));
+  void tell() {
+    progress_.seconds = seconds_since(began_);
+    progress_.coverage = coverage();
+    observer_.on_progress(progress_);
+  }
+
+  // The mean over the models.
+  std::vector<std::pair<std::string, double>> coverage() {
+    std::vector<std::pair<std::string, double>> out = subjects_[0]->coverage().values();
+    for (size_t s = 1; s < subjects_.size(); ++s) {
+      const auto more = subjects_[s]->coverage().values();
+      for (size_t i = 0; i < out.size(); ++i) out[i].second += more[i].second;
     }
+    for (auto& [name, value] : out) value /= static_cast<double>(subjects_.size());
     return out;
   }
 
-  // The prediction of every image, and which of them have none that rounding would keep.
+  // What every image is taken for, by batched passes, and which of them the models do not agree on.
   void refer() {
-    for (int64_t i = 0; i < images_.size(0); ++i) {
-      const at::Tensor x = images_.slice(0, i, i + 1);
-      const at::Tensor y = model_.evaluate(x).to(at::kDouble);
-      const at::Tensor order = y.argsort(/*stable=*/true, 1, /*descending=*/true).squeeze(0);
-      const auto* at = order.const_data_ptr<int64_t>();
+    const int64_t n = images_.size(0);
+    std::vector<at::Tensor> order, same;
+    for (const at::Tensor& part : images_.split(batch_rows())) {
+      if (deadline_.stopped()) break;
+      const at::Tensor y = subjects_[0]->model().forward(part, Head::kLogits);
+      order.push_back(y.argsort(/*stable=*/true, 1, /*descending=*/true));
+      at::Tensor agreed = at::isfinite(y).all(1);
+      for (size_t s = 1; s < subjects_.size(); ++s) {
+        const at::Tensor other = subjects_[s]->model().forward(part, Head::kLogits);
+        agreed = agreed.logical_and(at::isfinite(other).all(1))
+                     .logical_and(other.argmax(1) == order.back().select(1, 0));
+      }
+      same.push_back(agreed);
+    }
+    if (deadline_.stopped()) return;
+    const at::Tensor orders = at::cat(order).contiguous(), agreed = at::cat(same).contiguous();
+    const at::Tensor norms = images_.to(at::kDouble).norm(2, {1}).contiguous();
+    const int64_t k = orders.size(1);
+    for (int64_t i = 0; i < n; ++i) {
+      const auto* at = orders.const_data_ptr<int64_t>() + i * k;
       Reference reference;
       reference.label = at[0];
-      for (int64_t k = 1; k < std::min(options_.top_k + 1, order.size(0)); ++k) {
-        reference.rivals.push_back(at[k]);
-      }
-      reference.norm = x.to(at::kDouble).norm().item<double>();
+      reference.rivals.assign(at + 1, at + std::min(k, options_.top_k + 1));
+      reference.norm = norms.const_data_ptr<double>()[i];
       references_.push_back(std::move(reference));
-      const bool clear = at::isfinite(y).all().item<bool>() &&
-                         model_.evaluate(x.to(at::kDouble)).argmax(1).item<int64_t>() == at[0];
-      if (clear) {
+      if (agreed.const_data_ptr<bool>()[i]) {
         active_.push_back(i);
       } else {
-        ++progress_.ambiguous;
+        ++progress_.left_out;
       }
     }
+  }
+
+  // Whether the image's own prediction is one that rounding keeps; asked when it matters.
+  bool is_clear(int64_t image) {
+    int8_t& known = clear_[static_cast<size_t>(image)];
+    if (known < 0) {
+      const int64_t label = references_[static_cast<size_t>(image)].label;
+      known = std::ranges::all_of(subjects_, [&](const auto& s) {
+        return s->prediction(images_[image].contiguous()) == label;
+      });
+      if (known == 0) {
+        std::erase(active_, image);
+        ++progress_.left_out;
+      }
+    }
+    return known != 0;
   }
 
   int64_t batch_rows() const {
     if (options_.batch > 0) return options_.batch;
-    return std::max<int64_t>(micro_batch(model_), 1);
+    int64_t rows = micro_batch(subjects_[0]->model());
+    for (const auto& s : subjects_) rows = std::min(rows, micro_batch(s->model()));
+    return rows;
   }
 
   bool over() const {
@@ -138,142 +164,136 @@ class Run {
            (options_.candidates > 0 && progress_.candidates >= options_.candidates);
   }
 
-  // A forward pass of x [n, D] that counts for coverage; what the strategies and the oracle need.
-  struct Look {
-    at::Tensor label;     // [n]
-    at::Tensor response;  // [n, T] on the scale of tau
-    at::Tensor gain;      // [n]
-  };
-
-  Look look(const at::Tensor& x) {
-    Wanted wanted = coverage_.wanted();
-    wanted.taps = taps_;
-    wanted.means = wanted.extremes = true;
-    const Trace trace = model_.trace(x, Head::kLogits, wanted);
-    Look out;
-    out.label = trace.y.argmax(1);
-    std::vector<at::Tensor> parts = {at::zeros({x.size(0), 0})};
-    for (size_t t = 0; t < taps_.size(); ++t) {
-      const at::Tensor least = trace.extremes[t].slice(1, 0, 1),
-                       most = trace.extremes[t].slice(1, 1);
-      parts.push_back(((trace.means[t] - least) / (most - least)).nan_to_num(0., 0., 0.));
-    }
-    out.response = at::cat(parts, 1);
-    hits_ += (out.response > options_.tau).sum(0);
-    out.gain = coverage_.update(wanted, trace);
-    if (!out.gain.defined()) out.gain = at::zeros({x.size(0)});
+  Looks look(const at::Tensor& x) {
+    Looks out;
+    for (const auto& s : subjects_) out.push_back(s->look(x));
     return out;
   }
 
   // Rows for the images whose turn it is, each from a seed of its own.
   void go_round(int64_t round, int64_t most) {
-    const int64_t rows = most;
     std::vector<int64_t> image;
     std::vector<at::Tensor> start;
-    for (int64_t r = 0; r < rows; ++r) {
+    std::vector<float> again;
+    for (int64_t r = 0; r < most; ++r) {
       const int64_t i = active_[static_cast<size_t>(turn_++ % std::ssize(active_))];
       auto& queue = queue_[static_cast<size_t>(i)];
       image.push_back(i);
       if (queue.empty()) {
         start.push_back(images_[i]);
+        // Once from the image itself; then from elsewhere, or the same steps would follow, unless
+        // the constraint draws places itself.
+        const bool tried = tried_[static_cast<size_t>(i)]++ > 0;
+        again.push_back(tried && !constraint_->needs_image ? 1.f : 0.f);
       } else {
+        again.push_back(0.f);
         start.push_back(queue.front());
         queue.pop_front();
       }
     }
-    Rows rows_of = gather(image);
+    const Rows rows = gather(image);
     at::Tensor x = at::stack(start);
-    Look seen = look(x);
+    const at::Tensor noise = constraint_->apply(at::randn(x.sizes(), rng_.generator()),
+                                                subjects_[0]->model().input_shape(), rng_);
+    const at::Tensor off = noise * at::tensor(again).unsqueeze(1);
+    x = at::where((off != 0).any(1, true), allowed(x + off * rows.radius * (0.5 / width_), rows),
+                  x);
+    Looks seen = look(x);
     for (int64_t step = 0; step < options_.iterations && !over(); ++step) {
-      const at::Tensor direction = climb(x, rows_of, seen.response);
-      x = advance(x, direction, rows_of);
+      x = advance(x, direction(x, rows, seen), rows);
       seen = look(x);
       progress_.candidates += x.size(0);
-      keep(x, image, seen.gain, step);
-      judge(x, image, seen.label, round, step);
+      keep(x, image, seen, step);
+      judge(x, image, seen, round, step);
     }
   }
 
   struct Rows {
-    at::Tensor original;  // [n, D]
-    at::Tensor radius;    // [n, 1]
-    at::Tensor of_class;  // [n, K]: weights of the classes in the objective
-    at::Tensor label;     // [n]
+    at::Tensor original;               // [n, D]
+    at::Tensor radius;                 // [n, 1]
+    std::vector<at::Tensor> of_class;  // per model [n, K]: weights of the classes
   };
 
-  Rows gather(const std::vector<int64_t>& image) const {
+  // One model: the runner-up classes against the image's own. Several: its class in all but one,
+  // drawn for every row, against that one (Pei et al., 2017, Eq. 2).
+  Rows gather(const std::vector<int64_t>& image) {
     const auto n = std::ssize(image);
+    const bool several = subjects_.size() > 1;
     Rows out;
     out.original = images_.index_select(0, at::tensor(image, at::kLong));
-    out.of_class = at::zeros({n, model_.outputs()});
     out.radius = at::empty({n, 1});
-    out.label = at::empty({n}, at::kLong);
-    auto weight = out.of_class.accessor<float, 2>();
-    for (int64_t r = 0; r < n; ++r) {
-      const Reference& reference = references_[static_cast<size_t>(image[static_cast<size_t>(r)])];
-      for (const int64_t rival : reference.rivals) {
-        weight[r][rival] = static_cast<float>(options_.weight);
+    const at::Tensor odd = at::randint(std::ssize(subjects_), {n}, rng_.generator(), at::kLong);
+    const auto* against = odd.const_data_ptr<int64_t>();
+    for (size_t s = 0; s < subjects_.size(); ++s) {
+      out.of_class.push_back(at::zeros({n, subjects_[s]->model().outputs()}));
+      auto weight = out.of_class.back().accessor<float, 2>();
+      for (int64_t r = 0; r < n; ++r) {
+        const Reference& reference =
+            references_[static_cast<size_t>(image[static_cast<size_t>(r)])];
+        const auto more = static_cast<float>(options_.weight);
+        if (several && against[r] != static_cast<int64_t>(s)) {
+          weight[r][reference.label] = more;
+          continue;
+        }
+        weight[r][reference.label] = -1.f;
+        if (several) continue;
+        for (const int64_t rival : reference.rivals) weight[r][rival] = more;
       }
-      weight[r][reference.label] = -1.f;
+    }
+    for (int64_t r = 0; r < n; ++r) {
       // What float32 adds to a distance stays below the bound.
-      out.radius[r][0] = options_.l2 * reference.norm * (1. - 1e-5);
-      out.label[r] = reference.label;
+      const double norm = references_[static_cast<size_t>(image[static_cast<size_t>(r)])].norm;
+      out.radius[r][0] = options_.l2 * norm * (1. - 1e-5);
     }
     return out;
   }
 
-  // The gradient [n, D] of the joint objective, over its root mean square.
-  at::Tensor climb(const at::Tensor& x, const Rows& rows, const at::Tensor& response) {
-    const Neurons known{hits_, weight_, response, options_.tau};
-    const at::Tensor driven = select_neurons(chosen_, known, options_.neurons, rng_);
-    std::vector<at::Tensor> of_taps;
-    int64_t begin = 0;
-    bool any = false;
-    for (const int64_t tap : taps_) {
-      const int64_t width = model_.taps()[static_cast<size_t>(tap)].neurons;
-      of_taps.push_back(driven.slice(1, begin, begin + width) * options_.lambda);
-      any = any || of_taps.back().any().item<bool>();
-      begin += width;
+  // The gradient [n, D] of the joint objective as the constraint has it, over its root mean square.
+  at::Tensor direction(const at::Tensor& x, const Rows& rows, const Looks& seen) {
+    at::Tensor sum = at::zeros_like(x);
+    for (size_t s = 0; s < subjects_.size(); ++s) {
+      sum += subjects_[s]->climb(x, rows.of_class[s], seen[s].response, rng_);
     }
-    const std::vector<int64_t> taps = any ? taps_ : std::vector<int64_t>{};
-    const Gradient g = model_.joint_gradient(
-        x, Head::kLogits, Surrogate::kLoose, taps, [&](const at::Tensor& y) -> JointCotangent {
-          // Of sum_k w_k softmax(y)_k.
-          const at::Tensor p = at::softmax(y, 1);
-          const at::Tensor mean = (p * rows.of_class).sum(1, true);
-          return {p * (rows.of_class - mean), of_taps};
-        });
-    const at::Tensor safe = g.x.nan_to_num(0., 0., 0.);
-    const at::Tensor scale = safe.square().mean(1, true).sqrt();
+    const at::Tensor safe = sum.nan_to_num(0., 0., 0.);
     // A probability that is 1 to the last bit has no slope: any direction will do.
+    const at::Tensor steep = safe.abs().amax(1, true) > 1e-20;
     const at::Tensor noise = at::randn(x.sizes(), rng_.generator());
-    return at::where(scale > 1e-20, safe / scale, noise);
+    const at::Tensor way = constraint_->apply(at::where(steep, safe, noise),
+                                              subjects_[0]->model().input_shape(), rng_);
+    return way / way.square().mean(1, true).sqrt().clamp_min(1e-30);
   }
 
-  // A step, and back to what is allowed: the ball around the image, the range, the grid.
-  at::Tensor advance(const at::Tensor& x, const at::Tensor& direction, const Rows& rows) const {
-    const double width = std::sqrt(static_cast<double>(x.size(1)));
+  // A step, and back to what is allowed.
+  at::Tensor advance(const at::Tensor& x, const at::Tensor& way, const Rows& rows) const {
     const at::Tensor step = options_.step > 0. ? at::full_like(rows.radius, options_.step)
-                                               : rows.radius * (0.5 / width);
-    const at::Tensor off = x + direction * step - rows.original;
+                                               : rows.radius * (0.5 / width_);
+    return allowed(x + way * step, rows);
+  }
+
+  // The ball around the image, the range, the grid: cut towards the image, what is in the ball
+  // stays there.
+  at::Tensor allowed(const at::Tensor& x, const Rows& rows) const {
+    const at::Tensor off = x - rows.original;
     const at::Tensor length = off.norm(2, {1}, /*keepdim=*/true);
     const at::Tensor shrink = (rows.radius / length.clamp_min(1e-30)).clamp_max(1.);
     const at::Tensor in = at::clamp(rows.original + off * shrink, options_.low, options_.high);
-    return options_.grid > 0. ? on_grid(in) : in;
-  }
-
-  at::Tensor on_grid(const at::Tensor& x) const {
-    const at::Tensor exact = x.to(at::kDouble);
-    return ((exact / options_.grid).round() * options_.grid)
-        .clamp(options_.low, options_.high)
-        .to(at::kFloat);
+    if (!(options_.grid > 0.)) return in;
+    const at::Tensor from = rows.original.to(at::kDouble);
+    const at::Tensor steps = ((in.to(at::kDouble) - from) / options_.grid).trunc();
+    return ((from / options_.grid).round() + steps).mul(options_.grid).to(at::kFloat);
   }
 
   // Inputs that gain enough go on as seeds of their image, less and less being enough.
-  void keep(const at::Tensor& x, const std::vector<int64_t>& image, const at::Tensor& gain,
+  void keep(const at::Tensor& x, const std::vector<int64_t>& image, const Looks& seen,
             int64_t step) {
+    at::Tensor gain = at::zeros({x.size(0)});
+    int64_t neurons = 0;
+    for (size_t s = 0; s < subjects_.size(); ++s) {
+      gain += seen[s].gain;
+      neurons += subjects_[s]->neurons();
+    }
     const double enough =
-        options_.keep / static_cast<double>(step + 1) * static_cast<double>(neurons_);
+        options_.keep / static_cast<double>(step + 1) * static_cast<double>(neurons);
     const auto* g = gain.const_data_ptr<float>();
     for (size_t r = 0; r < image.size(); ++r) {
       if (!(g[r] > 0.f) || (counts_neurons_ && static_cast<double>(g[r]) < enough)) continue;
@@ -284,22 +304,30 @@ class Run {
     }
   }
 
-  void judge(const at::Tensor& x, const std::vector<int64_t>& image, const at::Tensor& label,
+  void judge(const at::Tensor& x, const std::vector<int64_t>& image, const Looks& seen,
              int64_t round, int64_t step) {
-    const auto* now = label.const_data_ptr<int64_t>();
     std::vector<int64_t> differing;
     for (int64_t r = 0; r < std::ssize(image); ++r) {
-      const auto i = static_cast<size_t>(image[static_cast<size_t>(r)]);
-      if (now[r] != references_[i].label) differing.push_back(r);
+      const Reference& of = references_[static_cast<size_t>(image[static_cast<size_t>(r)])];
+      // Of several models one at least has to stay with the class.
+      size_t away = 0;
+      for (const Subject::Look& each : seen) {
+        away += each.label.const_data_ptr<int64_t>()[r] != of.label ? 1 : 0;
+      }
+      if (away > 0 && (subjects_.size() == 1 || away < subjects_.size())) differing.push_back(r);
     }
     progress_.differing += std::ssize(differing);
     if (differing.empty()) return;
     const at::Tensor rows = at::tensor(differing, at::kLong);
     const at::Tensor fresh = seen_.insert(hash_rows(x.index_select(0, rows)));
-    for (int64_t k = 0; k < std::ssize(differing); ++k) {
-      if (!fresh[k].item<bool>()) continue;
+    const auto* is_fresh = fresh.const_data_ptr<bool>();
+    for (int64_t k = 0; k < std::ssize(differing) && !deadline_.expired(); ++k) {
       const int64_t r = differing[static_cast<size_t>(k)];
-      confirm(x[r].contiguous(), image[static_cast<size_t>(r)], {round, step, r});
+      const int64_t i = image[static_cast<size_t>(r)];
+      // Two evaluations each: not for images that want no more.
+      if (!options_.keep_going && broken_[static_cast<size_t>(i)]) continue;
+      if (is_fresh[k] && is_clear(i))
+        confirm(x[r].contiguous(), image[static_cast<size_t>(r)], {round, step, r});
     }
   }
 
@@ -307,19 +335,24 @@ class Run {
     int64_t round, iteration, row;
   };
 
-  // By the graph as read, alone, in float32 and in float64, and the distance in float64.
+  // By the graphs as read, alone, in float32 and in float64, and the distance in float64.
   void confirm(const at::Tensor& x, int64_t image, Where where) {
-    const Reference& reference = references_[static_cast<size_t>(image)];
-    const at::Tensor row = x.unsqueeze(0);
-    const at::Tensor y32 = model_.evaluate(row), y64 = model_.evaluate(row.to(at::kDouble));
-    if (!at::isfinite(y32).all().item<bool>() || !at::isfinite(y64).all().item<bool>()) return;
-    const auto after = y32.argmax(1).item<int64_t>();
-    if (after == reference.label || y64.argmax(1).item<int64_t>() == reference.label) return;
+    const auto i = static_cast<size_t>(image);
+    const Reference& reference = references_[i];
     Difference out;
+    size_t away = 0;
+    for (size_t s = 0; s < subjects_.size(); ++s) {
+      const int64_t label = subjects_[s]->prediction(x);
+      if (label < 0) return;  // rounding decides
+      out.predictions.push_back(label);
+      if (label == reference.label) continue;
+      if (away++ == 0) out.model = static_cast<int64_t>(s);
+    }
+    if (away == 0 || (subjects_.size() > 1 && away == subjects_.size())) return;
     out.image = image;
     out.x = x.clone();
     out.before = reference.label;
-    out.after = after;
+    out.after = out.predictions[static_cast<size_t>(out.model)];
     out.l2 = (x.to(at::kDouble) - images_[image].to(at::kDouble)).norm().item<double>();
     out.share = reference.norm > 0. ? out.l2 / reference.norm : 0.;
     if (!(out.share <= options_.l2)) return;
@@ -327,33 +360,32 @@ class Run {
     out.iteration = where.iteration;
     out.row = where.row;
     out.seconds = seconds_since(began_);
+    if (!observer_.on_difference(out)) return;
     ++progress_.differences;
     progress_.l2_sum += out.l2;
     progress_.share_sum += out.share;
-    const auto i = static_cast<size_t>(image);
-    if (!broken_[i]) {
-      broken_[i] = true;
-      ++progress_.broken;
-      if (!options_.keep_going) std::erase(active_, image);
-    }
-    observer_.on_difference(out);
+    if (broken_[i]) return;
+    broken_[i] = true;
+    ++progress_.broken;
+    if (!options_.keep_going) std::erase(active_, image);
   }
 
-  const Model& model_;
   DiffOptions options_;
   DiffObserver& observer_;
   at::Tensor images_;
-  SharedCoverage coverage_;
-  std::vector<const Strategy*> chosen_;
+  const Constraint* constraint_;
+  std::vector<std::unique_ptr<Subject>> subjects_;
   Rng rng_;
   bool counts_neurons_;
   Clock::time_point began_ = Clock::now();
   Deadline deadline_;
-  std::vector<int64_t> taps_, active_;
-  int64_t neurons_ = 0, turn_ = 0;
-  at::Tensor hits_, weight_;  // [T]
+  std::vector<int64_t> active_;  // images without a difference, unless they go on
+  int64_t turn_ = 0;
+  double width_;  // the L2 norm of a change by one everywhere
   std::vector<Reference> references_;
   std::vector<std::deque<at::Tensor>> queue_;  // seeds of every image
+  std::vector<int64_t> tried_;                 // rows that began at the image
+  std::vector<int8_t> clear_;                  // -1: not asked yet
   std::vector<bool> broken_;
   HashSet seen_;
   DiffProgress progress_;
@@ -369,7 +401,7 @@ void check_options(const DiffOptions& o) {
   check(o.seconds >= 0. && std::isfinite(o.seconds), "seconds", "at least 0");
   check(o.candidates >= 0, "candidates", "at least 0");
   check(o.seconds > 0. || o.candidates > 0, "seconds", "above 0 without --candidates");
-  check(o.batch >= 0 && o.batch <= (int64_t{1} << 20), "batch", "from 0 to 1048576");
+  check(o.batch >= 0 && o.batch <= (int64_t{1} << 16), "batch", "from 0 to 65536");
   check(o.top_k >= 1, "top-k", "at least 1");
   check(o.neurons >= 0, "neurons", "at least 0");
   check(o.weight >= 0. && std::isfinite(o.weight), "weight", "at least 0");
@@ -381,20 +413,36 @@ void check_options(const DiffOptions& o) {
         "below --high");
   check(o.grid >= 0. && std::isfinite(o.grid), "grid", "at least 0");
   check(o.keep >= 0. && std::isfinite(o.keep), "keep", "at least 0");
+  check(o.tau >= 0. && o.tau <= 1., "tau", "from 0 to 1");
   check_criterion_options(o.per_criterion, o.tau);
+  for (const std::string_view name : split_at(',', o.criterion + "," + o.criteria)) {
+    if (!name.empty() && name != "none") (void)find_criterion(name);
+  }
   (void)parse_strategies(o.strategy);
+  (void)find_constraint(o.constraint);
 }
 
-DiffProgress run_diff(const Model& model, const at::Tensor& images, const DiffOptions& options,
-                      const Profile* profile, DiffObserver& observer,
+DiffProgress run_diff(const std::vector<const Model*>& models, const at::Tensor& images,
+                      const DiffOptions& options, const Profile* profile, DiffObserver& observer,
                       const std::atomic<bool>& stop) {
   check_options(options);
-  GRAPESHOT_CHECK(images.dim() == 2 && images.size(1) == model.inputs() && images.size(0) > 0,
-                  kInvalidArgument, model.name(), ": expects rows of ", model.inputs(), " inputs");
-  GRAPESHOT_CHECK(model.outputs() >= 2, kInvalidArgument, model.name(),
-                  ": has one output; predictions need at least two classes");
+  GRAPESHOT_CHECK(!models.empty(), kInvalidArgument, "diff needs a model");
+  for (const Model* model : models) {
+    GRAPESHOT_CHECK(images.dim() == 2 && images.size(1) == model->inputs() && images.size(0) > 0,
+                    kInvalidArgument, model->name(), ": expects rows of ", model->inputs(),
+                    " inputs");
+    GRAPESHOT_CHECK(model->outputs() >= 2, kInvalidArgument, model->name(),
+                    ": has one output; predictions need at least two classes");
+    GRAPESHOT_CHECK(model->outputs() == models[0]->outputs(), kInvalidArgument, model->name(),
+                    ": has ", model->outputs(), " outputs, ", models[0]->name(), " has ",
+                    models[0]->outputs());
+    GRAPESHOT_CHECK(
+        !find_constraint(options.constraint).needs_image || model->input_shape().size() >= 2,
+        kInvalidArgument, model->name(), ": --constraint ", options.constraint,
+        " is for images, its inputs have one axis");
+  }
   at::set_num_threads(1);
-  Run run(model, images, options, profile, observer, stop);
+  Run run(models, images, options, profile, observer, stop);
   return run.run();
 }
 

@@ -5,6 +5,7 @@
 // runner-up classes of the image against its own, plus neurons to drive. The reference is always
 // the prediction on the image itself. What is found obeys the bound on the L2 distance and the
 // range.
+// Several models climb away from each other instead (DeepXplore: Pei, Cao, Yang, Jana, 2017).
 //
 // Shapes: N images, D inputs, K classes. Units: the model's own input units.
 #pragma once
@@ -28,10 +29,11 @@ struct DiffOptions {
   int64_t candidates = 0;  ///< 0: no budget of them
   bool keep_going = false;
   uint64_t seed = 0;
-  int64_t batch = 0;  ///< 0: what the model handles well, an image each at least
+  int64_t batch = 0;
   int64_t top_k = 4;
   int64_t neurons = 10;
   std::string strategy = "1";
+  std::string constraint = "none";
   double weight = 0.5;
   double lambda = 0.5;
   int64_t iterations = 3;
@@ -54,12 +56,16 @@ void describe(Options& options, Visitor&& visit) {
         "Stop with the batch that reaches this many candidates: the reproducible budget (0: none)");
   visit("keep-going", options.keep_going, "Go on with images whose prediction has changed");
   visit("seed", options.seed, "Seed of all randomness");
-  visit("batch", options.batch, "Rows of a batch (0: what the model handles well)");
+  visit("batch", options.batch, "Rows of a batch (0: what the models handle well)");
   visit("top-k", options.top_k, "Runner-up classes of the objective");
   visit("neurons", options.neurons, "m, neurons that a step drives");
   visit("strategy", options.strategy,
         "How they are chosen: 1, 2, 3, 4, random, none, or several as in 1+3");
-  visit("weight", options.weight, "Of the runner-up classes against the image's own");
+  visit("constraint", options.constraint,
+        "What a step may change: none (anything), light, occlusion or blackout");
+  visit("weight", options.weight,
+        "Of the runner-up classes against the image's own; with several models, of its class in "
+        "all but one against that one");
   visit("lambda", options.lambda, "Of the neurons against the classes");
   visit("iterations", options.iterations, "Steps of a row before it takes another seed");
   visit("step", options.step,
@@ -67,9 +73,11 @@ void describe(Options& options, Visitor&& visit) {
   visit("l2", options.l2, "Largest L2 distance from the image, as a share of its norm");
   visit("low", options.low, "Smallest valid input; with --high, both 0: that of the data");
   visit("high", options.high, "Largest valid input");
-  visit("grid", options.grid, "Inputs are multiples of this (1: whole numbers; 0: any)");
+  visit("grid", options.grid,
+        "Inputs are multiples of this, as the images are (1: whole numbers; 0: any)");
   visit("keep", options.keep, "Share of neurons that a seed has to gain, less with every step");
-  visit("tau", options.tau, "A neuron fires above this activation");
+  visit("tau", options.tau,
+        "A neuron fires above this activation, 0 to 1: of its layer's range for the strategies");
   visit("criterion", options.criterion, "Coverage criterion that decides what is kept");
   visit("criteria", options.criteria, "More criteria to report, joined by commas");
   describe_criteria(options.per_criterion, visit);
@@ -83,7 +91,9 @@ struct Difference {
   int64_t image = 0;
   at::Tensor x;                   ///< [D] float32
   int64_t before = 0, after = 0;  ///< classes, by Model::evaluate
-  double l2 = 0., share = 0.;     ///< the distance, and over the image's norm
+  int64_t model = 0;              ///< whose prediction `after` is, the first that has left `before`
+  std::vector<int64_t> predictions = {};  ///< of every model
+  double l2 = 0., share = 0.;             ///< the distance, and over the image's norm
   int64_t round = 0, iteration = 0, row = 0;
   double seconds = 0.;
 };
@@ -91,7 +101,8 @@ struct Difference {
 struct DiffProgress {
   double seconds = 0.;
   int64_t images = 0, broken = 0;  ///< broken: with a difference
-  int64_t ambiguous = 0;           ///< images whose own prediction rounding decides: left out
+  int64_t left_out = 0;            ///< images on which the models do not agree as they are, or
+                                   ///< whose prediction rounding decides
   int64_t candidates = 0;          ///< rows that a step made
   int64_t differing = 0;           ///< of them, with another prediction
   int64_t differences = 0;         ///< of these, distinct and confirmed
@@ -105,15 +116,20 @@ struct DiffProgress {
 class DiffObserver {
  public:
   virtual ~DiffObserver() = default;
-  virtual void on_difference(const Difference& difference) = 0;
+  /// Whether it counts.
+  virtual bool on_difference(const Difference& difference) = 0;
   virtual void on_progress(const DiffProgress& progress) = 0;
 };
 
 /// Until the budget is spent, every image has a difference (unless keep_going), or `stop` is set.
 /// `images` [N, D] float32 in [low, high]. The same seed, images and budget of candidates give the
 /// same differences. Throws Error{kInvalidArgument} for images or options that do not fit.
-[[nodiscard]] DiffProgress run_diff(const Model& model, const at::Tensor& images,
-                                    const DiffOptions& options, const Profile* profile,
-                                    DiffObserver& observer, const std::atomic<bool>& stop);
+///
+/// Several models: a difference is an input on which one at least has left the class that all of
+/// them give the image, and one at least has not.
+[[nodiscard]] DiffProgress run_diff(const std::vector<const Model*>& models,
+                                    const at::Tensor& images, const DiffOptions& options,
+                                    const Profile* profile, DiffObserver& observer,
+                                    const std::atomic<bool>& stop);
 
 }  // namespace grapeshot::diff

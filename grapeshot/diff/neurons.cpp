@@ -87,6 +87,7 @@ std::vector<const Strategy*> parse_strategies(std::string_view text) {
 at::Tensor select_neurons(const std::vector<const Strategy*>& chosen, const Neurons& neurons,
                           int64_t count, Rng& rng) {
   at::Tensor out = at::zeros_like(neurons.response);
+  if (out.size(1) == 0) return out;
   const auto parts = std::ssize(chosen);
   for (int64_t i = 0; i < parts; ++i) {
     const int64_t share = count / parts + (i < count % parts ? 1 : 0);

@@ -1,6 +1,8 @@
 #include "grapeshot/io/npz.h"
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include <zip.h>
 
@@ -63,6 +65,8 @@ std::string read_entry(zip_t& archive, zip_uint64_t index, uint64_t size, const 
 }  // namespace
 
 std::map<std::string, NpyArray> parse_npz(std::string_view bytes, const std::string& path) {
+  // libzip takes nothing at all for an archive of nothing.
+  GRAPESHOT_CHECK(!bytes.empty(), kParse, path, ": is no .npz archive (it is empty)");
   const Archive archive =
       open(memory_source(bytes.data(), bytes.size()), ZIP_RDONLY | ZIP_CHECKCONS, path);
   std::map<std::string, NpyArray> out;
@@ -79,9 +83,12 @@ std::map<std::string, NpyArray> parse_npz(std::string_view bytes, const std::str
     const std::string at = str(path, ": ", printable(name));
     GRAPESHOT_CHECK(about.size <= left, kParse, at, ": the archive unpacks to more than ",
                     max_file_mib(), " MiB; --max-file-mib allows more");
-    left -= about.size;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    out[name] = parse_npy(read_entry(*archive, index, about.size, at), at);
+    NpyArray array = parse_npy(read_entry(*archive, index, about.size, at), at);
+    // Numbers take eight bytes each here, whatever they took there.
+    const uint64_t bytes = std::max<uint64_t>(about.size, array.values.size() * sizeof(double));
+    left -= std::min(left, bytes);
+    out[name] = std::move(array);
   }
   return out;
 }

@@ -12,7 +12,7 @@ pytestmark = needs_program
 
 X, Y = DIGITS / "data" / "X.npy", DIGITS / "data" / "y.npy"
 NETS = ["mlp", "cnn_bn", "resnet", "bnn", "attention"]
-QUICK = ["--candidates", 3000, "--seconds", 60, "--quiet"]
+QUICK = ["--candidates", 3000, "--quiet"]
 
 
 @pytest.fixture(scope="module")
@@ -108,13 +108,12 @@ def test_every_strategy_finds_differences_and_covers(strategy, images, tmp_path)
 
 
 def test_neurons_are_driven(images, tmp_path):
-    """With no weight on the classes and all of it on neurons that nothing covers, coverage grows more than by
-    predictions alone."""
+    """With most of the weight on neurons that nothing covers, coverage grows more than by predictions alone."""
     after = {}
     for strategy in ("random", "none"):
-        flags = ["--data", images / "x.npy", "--l2", 0.5, "--tau", 0.6, "--strategy", strategy]
-        flags += ["--lambda", 5, "--keep-going", *QUICK, "--out", tmp_path / strategy]
-        said = grapeshot_json("diff", DIGITS / "resnet.onnx", *flags)
+        flags = ["--data", images / "x.npy", "--l2", 0.5, "--tau", 0.9, "--strategy", strategy]
+        flags += ["--weight", 0, "--lambda", 5, "--keep-going", *QUICK, "--out", tmp_path / strategy]
+        said = grapeshot_json("diff", MLP, *flags)
         after[strategy] = said["coverage"]["nc-scaled"] - said["coverage_of_images"]["nc-scaled"]
     assert after["random"] > after["none"]
 
@@ -158,6 +157,71 @@ def test_a_batch_finds_more_in_the_same_time(images, tmp_path):
     assert rate[0] > 3 * rate[1]
 
 
+# --- several models, and variants of one ----------------------------------------------------------
+
+
+def test_two_models_are_driven_apart(images, tmp_path):
+    out = tmp_path / "run"
+    nets = [DIGITS / "mlp.onnx", DIGITS / "cnn_bn.onnx", DIGITS / "resnet.onnx"]
+    said = grapeshot_json(
+        "diff", *nets, "--data", images / "x.npy", "--l2", 0.3, *QUICK, "--out", out, status=1
+    )
+    assert len(said["others"]) == 2 and said["images_with_differences"] > 0
+    for about, x, original in findings(out):
+        now = [predictions(net.stem, x[None])[0] for net in nets]
+        before = {predictions(net.stem, original[None])[0] for net in nets}
+        assert before == {about["before"]} and about["before"] in now
+        assert any(label != about["before"] for label in now)
+        own = next(net.stem for net in nets if str(net) == about["model"])
+        assert predictions(own, x[None])[0] == about["after"] != about["before"]
+        assert about["others"]
+    done = grapeshot("replay", out, status=0)
+    assert f"{len(said['findings'])} of {len(said['findings'])} findings confirmed" in done.stdout
+
+
+@pytest.mark.parametrize("variant", ["int8", "pruned"])
+def test_a_model_and_its_variant_differ_and_replay_sees_it(variant, images, tmp_path):
+    out = tmp_path / "run"
+    said = grapeshot_json(
+        *("diff", DIGITS / "cnn_bn.onnx", "--against", variant, "--data", images / "x.npy"),
+        *("--l2", 0.4, "--strategy", "none", *QUICK, "--out", out),
+        status=1,
+    )
+    assert said["others"] == [{"model": said["model"], "variant": variant}]
+    variants = {about.get("variant", "") for about, _, _ in findings(out)}
+    assert variants <= {"", variant} and said["findings"]
+    done = grapeshot("replay", out, status=0)
+    assert f"{len(said['findings'])} of {len(said['findings'])} findings confirmed" in done.stdout
+    # Without the variant there is nothing to see.
+    folder = out / "findings" / said["findings"][0]
+    about = json.loads((folder / "finding.json").read_text())
+    about["others"] = [{**other, "variant": about.get("variant", "")} for other in about["others"]]
+    (folder / "finding.json").write_text(json.dumps(about))
+    assert "predicts something else" in grapeshot("replay", folder, status=1).stdout
+
+
+@pytest.mark.parametrize("constraint", ["light", "occlusion", "blackout"])
+def test_a_constraint_says_what_may_change(constraint, images, tmp_path):
+    out = tmp_path / "run"
+    grapeshot_json(
+        *("diff", DIGITS / "cnn_bn.onnx", "--data", images / "x.npy", "--constraint", constraint),
+        *("--l2", 0.9, "--low", -5, "--high", 6, "--iterations", 1, "--step", 2, "--keep-going"),
+        *("--strategy", "none", *QUICK, "--out", out),
+    )
+    found = list(findings(out))
+    assert found, "nothing to look at"
+    for _, x, original in found:
+        change = (x - original).reshape(8, 8)
+        if constraint == "light":
+            assert np.ptp(change) <= 1e-5
+        else:
+            rows, columns = np.flatnonzero(change.any(1)), np.flatnonzero(change.any(0))
+            if constraint == "occlusion":
+                assert np.ptp(rows) < 3 and np.ptp(columns) < 3
+            else:
+                assert (change <= 1e-6).all() and (change < 0).sum() <= 5 * 4
+
+
 # --- what does not fit ----------------------------------------------------------------------------
 
 
@@ -170,7 +234,10 @@ def refused(*args):
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        (["--tau", "-1"], "--tau must be at least 0"),
+        (["--tau", "-1"], "--tau must be from 0 to 1"),
+        (["--seed", "-1"], "must be at least 0"),
+        (["--integer", "--grid", "0.3"], "holds values that are no multiples of 0.3"),
+        (["--export-retraining", str(MLP)], "cannot be made a folder"),
         (["--l2", "0"], "--l2 must be above 0"),
         (["--low", "1", "--high", "0"], "--low must be below --high"),
         (["--low", "0", "--high", "0.5"], "holds values outside of --low 0 to --high 0.5"),
@@ -178,6 +245,8 @@ def refused(*args):
         (["--criterion", "kmnc"], "criterion kmnc needs reference statistics"),
         (["--criterion", "x"], "no criterion is called 'x'"),
         (["--iterations", "0"], "--iterations must be at least 1"),
+        (["--against", "int4"], "no variant is called 'int4'; known: float16, bfloat16, int8, pruned"),
+        (["--constraint", "x"], "no constraint is called 'x'; known: none, light, occlusion, blackout"),
         (["--labels", str(X)], "labels for 40 rows"),
         (["--stats", "nowhere.npz"], "nowhere.npz: no such file"),
     ],

@@ -337,12 +337,11 @@ ConvPlan product_plan(int64_t k, int64_t n) {
   return plan;
 }
 
-at::Tensor as_image(const at::Tensor& x) {
-  return x.contiguous().view({1, 1, x.size(0), x.size(1)}).permute({0, 3, 1, 2});
-}
-
-at::Tensor as_matrix(const at::Tensor& image) {
-  return image.permute({0, 2, 3, 1}).view({image.size(3), image.size(1)});
+// Of `rows` that lie `step` floats apart.
+std::vector<int64_t> row_offsets(int64_t rows, int64_t step) {
+  std::vector<int64_t> out(static_cast<size_t>(rows));
+  for (int64_t i = 0; i < rows; ++i) out[static_cast<size_t>(i)] = i * step;
+  return out;
 }
 
 at::Tensor as_kernel(const at::Tensor& weight) {
@@ -369,14 +368,41 @@ at::Tensor pack_product_back(const at::Tensor& weight) {
 
 at::Tensor product_forward(const at::Tensor& packed, const at::Tensor& bias, const at::Tensor& x,
                            int64_t n, bool relu) {
-  if (x.size(0) == 0) return at::empty({0, n}, x.options());
-  return as_matrix(conv_forward(product_plan(x.size(1), n), packed, bias, as_image(x), relu));
+  const int64_t m = x.size(0), k = x.size(1), vectors = vectors_of(n);
+  at::Tensor y = at::empty({m, n}, x.options());
+  const at::Tensor from = x.contiguous();
+  const at::Tensor start =
+      bias.numel() == vectors * kLane ? bias : at::constant_pad_nd(bias, {0, vectors * kLane - n});
+  const std::vector<int64_t> from_offsets = row_offsets(m, k), to_offsets = row_offsets(m, n);
+  const Forward kind{
+      packed.const_data_ptr<float>(), vectors, k, start.const_data_ptr<float>(), 1, k, k, n, relu};
+  run(kind,
+      {from.const_data_ptr<float>(), y.mutable_data_ptr<float>(), from_offsets.data(),
+       to_offsets.data(), m},
+      best_conv_level());
+  return y;
 }
 
 at::Tensor product_backward(const at::Tensor& packed, const at::Tensor& gradient, int64_t k) {
-  if (gradient.size(0) == 0) return at::empty({0, k}, gradient.options());
-  return as_matrix(conv_backward(product_plan(k, gradient.size(1)), packed, as_image(gradient), 1,
-                                 gradient.size(0), false));
+  const int64_t m = gradient.size(0), n = gradient.size(1), vectors = vectors_of(k);
+  const at::Tensor from = gradient.contiguous();
+  // The last vector of the last row may reach beyond it, by zeros.
+  at::Tensor x = at::zeros({m * k + kLane}, gradient.options());
+  std::array<int32_t, kLane> all = {}, last = {};
+  for (int64_t i = 0; i < kLane; ++i) {
+    all[static_cast<size_t>(i)] = -1;
+    last[static_cast<size_t>(i)] = (vectors - 1) * kLane + i < k ? -1 : 0;
+  }
+  std::vector<const int32_t*> keep(static_cast<size_t>(vectors), all.data());
+  keep.back() = last.data();
+  const std::vector<int64_t> offsets = row_offsets(vectors, kLane);
+  const std::vector<int64_t> from_offsets = row_offsets(m, n), to_offsets = row_offsets(m, k);
+  const Backward kind{packed.const_data_ptr<float>(), vectors, n, n, offsets.data(), keep.data()};
+  run(kind,
+      {from.const_data_ptr<float>(), x.mutable_data_ptr<float>(), from_offsets.data(),
+       to_offsets.data(), m},
+      best_conv_level());
+  return x.slice(0, 0, m * k).view({m, k});
 }
 
 }  // namespace grapeshot::onnx

@@ -35,6 +35,9 @@ class OnnxModel final : public Model {
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, Head head) const override;
   [[nodiscard]] Gradient gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
                                   const Cotangent& cotangent) const override;
+  [[nodiscard]] bool has_joint_gradient() const override {
+    return fallback_.empty() && as_read_.program->tapes();
+  }
   [[nodiscard]] Gradient joint_gradient(
       const at::Tensor& x, Head head, const Surrogate& surrogate, const std::vector<int64_t>& taps,
       const std::function<JointCotangent(const at::Tensor& y)>& cotangent) const override;

@@ -1,0 +1,92 @@
+#include "grapeshot/diff/subject.h"
+
+#include <ATen/ATen.h>
+
+#include "grapeshot/core/profile.h"
+
+namespace grapeshot::diff {
+namespace {
+
+LoopOptions loop_options(const DiffOptions& options) {
+  LoopOptions out;
+  out.tau = options.tau;
+  out.criterion = options.criterion;
+  out.criteria = options.criteria;
+  out.per_criterion = options.per_criterion;
+  return out;
+}
+
+at::Tensor outgoing(const Model& model, const std::vector<int64_t>& taps) {
+  std::vector<at::Tensor> out = {at::zeros({0})};
+  const std::vector<at::Tensor> known = model.outgoing_weights();
+  for (const int64_t tap : taps) {
+    const auto i = static_cast<size_t>(tap);
+    const bool has = i < known.size() && known[i].defined();
+    out.push_back(has ? known[i] : at::zeros({model.taps()[i].neurons}));
+  }
+  return at::cat(out);
+}
+
+}  // namespace
+
+Subject::Subject(const Model& model, const DiffOptions& options, const Profile* profile)
+    : model_(model),
+      options_(options),
+      coverage_(model, loop_options(options), profile),
+      chosen_(parse_strategies(options.strategy)),
+      taps_(counted_taps(model, false)) {
+  for (const int64_t tap : taps_) neurons_ += model.taps()[static_cast<size_t>(tap)].neurons;
+  hits_ = at::zeros({neurons_});
+  weight_ = outgoing(model, taps_);
+}
+
+Subject::Look Subject::look(const at::Tensor& x) {
+  Wanted wanted = coverage_.wanted();
+  wanted.taps = taps_;
+  wanted.means = wanted.extremes = true;
+  const Trace trace = model_.trace(x, Head::kLogits, wanted);
+  Look out;
+  out.label = trace.y.argmax(1);
+  std::vector<at::Tensor> parts = {at::zeros({x.size(0), 0})};
+  for (size_t t = 0; t < taps_.size(); ++t) {
+    const at::Tensor least = trace.extremes[t].slice(1, 0, 1), most = trace.extremes[t].slice(1, 1);
+    parts.push_back(((trace.means[t] - least) / (most - least)).nan_to_num(0., 0., 0.));
+  }
+  out.response = at::cat(parts, 1);
+  hits_ += (out.response > options_.tau).sum(0);
+  out.gain = coverage_.update(wanted, trace);
+  if (!out.gain.defined()) out.gain = at::zeros({x.size(0)});
+  return out;
+}
+
+at::Tensor Subject::climb(const at::Tensor& x, const at::Tensor& of_class,
+                          const at::Tensor& response, Rng& rng) {
+  const Neurons known{hits_, weight_, response, options_.tau};
+  const at::Tensor driven = select_neurons(chosen_, known, options_.neurons, rng) * options_.lambda;
+  std::vector<at::Tensor> of_taps;
+  int64_t begin = 0;
+  for (const int64_t tap : taps_) {
+    const int64_t width = model_.taps()[static_cast<size_t>(tap)].neurons;
+    of_taps.push_back(driven.slice(1, begin, begin + width));
+    begin += width;
+  }
+  const bool any = driven.any().item<bool>();
+  return model_
+      .joint_gradient(x, Head::kLogits, Surrogate::kLoose, any ? taps_ : std::vector<int64_t>{},
+                      [&](const at::Tensor& y) -> JointCotangent {
+                        const at::Tensor p = at::softmax(y, 1);
+                        const at::Tensor mean = (p * of_class).sum(1, true);
+                        return {p * (of_class - mean), of_taps};
+                      })
+      .x;
+}
+
+int64_t Subject::prediction(const at::Tensor& x) const {
+  const at::Tensor row = x.unsqueeze(0);
+  const at::Tensor y32 = model_.evaluate(row), y64 = model_.evaluate(row.to(at::kDouble));
+  if (!at::isfinite(y32).all().item<bool>() || !at::isfinite(y64).all().item<bool>()) return -1;
+  const auto label = y32.argmax(1).item<int64_t>();
+  return y64.argmax(1).item<int64_t>() == label ? label : -1;
+}
+
+}  // namespace grapeshot::diff

@@ -1,0 +1,53 @@
+// grapeshot/diff/subject.h: a model under differential fuzzing, with what is known of its neurons.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "grapeshot/core/model.h"
+#include "grapeshot/core/rng.h"
+#include "grapeshot/core/worker.h"
+#include "grapeshot/diff/diff.h"
+#include "grapeshot/diff/neurons.h"
+
+namespace grapeshot::diff {
+
+class Subject {
+ public:
+  /// Throws Error{kInvalidArgument} where a criterion lacks what it needs.
+  Subject(const Model& model, const DiffOptions& options, const Profile* profile);
+
+  struct Look {
+    at::Tensor label;     ///< [n] int64, the prediction
+    at::Tensor response;  ///< [n, T], means scaled by the least and largest of their layer
+    at::Tensor gain;      ///< [n] of the criterion
+  };
+  /// A forward pass of x [n, D] that counts for coverage.
+  [[nodiscard]] Look look(const at::Tensor& x);
+
+  /// The gradient [n, D] of sum_k of_class_k softmax(y)_k, of_class [n, K], plus lambda times
+  /// neurons that the strategies choose by `response`.
+  [[nodiscard]] at::Tensor climb(const at::Tensor& x, const at::Tensor& of_class,
+                                 const at::Tensor& response, Rng& rng);
+
+  /// The prediction of x [D] by the graph as read, alone; -1 where float32 and float64 differ or an
+  /// output is not finite.
+  [[nodiscard]] int64_t prediction(const at::Tensor& x) const;
+
+  [[nodiscard]] const Model& model() const { return model_; }
+  [[nodiscard]] int64_t neurons() const { return neurons_; }
+  [[nodiscard]] SharedCoverage& coverage() { return coverage_; }
+
+ private:
+  const Model& model_;
+  const DiffOptions& options_;
+  SharedCoverage coverage_;
+  std::vector<const Strategy*> chosen_;
+  std::vector<int64_t> taps_;
+  int64_t neurons_ = 0;
+  at::Tensor hits_, weight_;  // [T]
+};
+
+}  // namespace grapeshot::diff

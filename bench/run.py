@@ -8,6 +8,8 @@ usage: run.py [NAME...] [--seconds S | --budget S] [--repeats N]
   sensitivity  the paper's constants, five values each, within a budget of seconds
   engine       where the time goes: MFU, coverage, lanes, a busy neighbour, cost by batch
   peers        projected gradient descent beside Foolbox
+  diff         DLFuzz's strategies and DeepXplore's objective, the same images and time
+  retraining   digit networks trained further with what `diff` found, five seeds
   instances    what a minute finds on whole benchmarks, by default and as in the paper
 Without NAME all of them. Prints Markdown tables; commands, loads and numbers go to
 bench/results/NAME.json; tables that README shows go there.
@@ -18,11 +20,13 @@ import sys
 
 import attacks
 import common
+import diff
 import engine
 import falsify
 import instances
 import paper
 import peers
+import retraining
 import sensitivity
 import throughput
 
@@ -30,6 +34,8 @@ TASKS = {
     "throughput": (throughput.run, 30.0, 3),
     "engine": (engine.run, 4.0, 5),
     "peers": (peers.run, 10.0, 5),
+    "diff": (diff.run, 5.0, 1),
+    "retraining": (retraining.run, 0.0, 5),
     "instances": (instances.run, 60.0, 1),
     "attacks": (attacks.run, 20.0, 1),
     "falsify": (falsify.run, 60.0, 1),

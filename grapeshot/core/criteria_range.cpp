@@ -12,7 +12,7 @@
 namespace grapeshot {
 namespace {
 
-constexpr double kRounding = 1e-5;  // of a bound
+constexpr double kRounding = 1e-5;  // of the largest bound of a layer
 
 // Ranges of the setup's neurons, tap after tap.
 struct Ranges {
@@ -29,8 +29,8 @@ Ranges ranges_of(const CriterionSetup& setup, double sigma) {
       to.insert(to.end(), flat.const_data_ptr<float>(),
                 flat.const_data_ptr<float>() + flat.numel());
     };
-    // Another order of summation moves an activation by as much.
-    const at::Tensor rounding = at::maximum(tap.low.abs(), tap.high.abs()) * kRounding;
+    // Another order of summation, as in batches of another size, moves an activation by as much.
+    const at::Tensor rounding = at::maximum(tap.low.abs(), tap.high.abs()).max() * kRounding;
     append(out.low, tap.low - wider - rounding);
     append(out.high, tap.high + wider + rounding);
   }

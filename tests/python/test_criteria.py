@@ -8,7 +8,7 @@ import itertools
 import json
 
 import pytest
-from program import MLP, grapeshot, grapeshot_json, needs_program
+from program import DIGITS, MLP, grapeshot, grapeshot_json, needs_program
 
 np = pytest.importorskip("numpy")
 onnx = pytest.importorskip("onnx")
@@ -411,6 +411,16 @@ def test_a_criterion_drives_and_the_others_are_reported(name, net, reference, tm
     assert list(said["coverage"])[0] == name
     assert {"nc", "tknc", "ann"} <= set(said["coverage"])
     assert all(value >= 0 for value in said["coverage"].values())
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn_bn", "resnet", "attention"])
+def test_inputs_that_statistics_were_made_of_are_within_their_ranges(name, tmp_path):
+    """Also one by one, where other sums are taken in another order than in a batch."""
+    model, data = DIGITS / f"{name}.onnx", DIGITS / "data" / "X.npy"
+    stats = tmp_path / "stats.npz"
+    grapeshot("profile", model, "--data", data, "--out", stats, status=0)
+    said = grapeshot_json("coverage", model, "--data", data, "--stats", stats, "--criteria", "nbc,snac", status=0)
+    assert [row["value"] for row in said["criteria"].values()] == [0, 0]
 
 
 # --- what does not fit ----------------------------------------------------------------------------

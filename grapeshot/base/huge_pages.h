@@ -39,8 +39,8 @@ struct HugePages {
     prefer_huge_pages(begin, n * sizeof(T));
     return static_cast<T*>(begin);
   }
-  void deallocate(T* begin, std::size_t n) {
-    ::operator delete(begin, n * sizeof(T), std::align_val_t{alignof(T)});
+  void deallocate(T* begin, std::size_t /*n*/) {
+    ::operator delete(begin, std::align_val_t{alignof(T)});
   }
   friend bool operator==(const HugePages& /*a*/, const HugePages& /*b*/) { return true; }
 };

@@ -103,7 +103,9 @@ Corpus::Corpus(const at::Tensor& originals, int64_t capacity)
       x_(at::empty({capacity_, originals.size(1)}, originals.options())),
       about_(at::empty({capacity_, 4}, originals.options().dtype(at::kLong))),
       energy_(capacity_, originals.options()) {
-  if (x_.device().is_cpu()) {
+  // Of few entries each fills pages of its own, and pages that are never written cost nothing.
+  constexpr int64_t kMany = int64_t{1} << 18;
+  if (x_.device().is_cpu() && capacity_ >= kMany) {
     for (const at::Tensor& each : {x_, about_}) {
       prefer_huge_pages(each.mutable_data_ptr(), static_cast<size_t>(each.nbytes()));
     }

@@ -356,7 +356,7 @@ USAGE = [
     ((), "a subcommand is required; see `grapeshot --help`"),
     (
         ("frob",),
-        "no command is called 'frob'; known: fuzz, falsify, resume, replay, minimize, check, run, doctor, list, vnncomp, bench, version",
+        "no command is called 'frob'; known: fuzz, falsify, resume, replay, minimize, check, run, diff, coverage, profile, doctor, list, vnncomp, bench, version",
     ),
     (("fuzz",), None),
     (("fuzz", NET), None),
@@ -404,7 +404,7 @@ USAGE = [
     (
         ("list", "nothing"),
         "no family of `grapeshot list` is called 'nothing'; known: commands, mutations, attacks, "
-        "norms, scales, criteria, output-kinds, operators, passes",
+        "norms, scales, criteria, strategies, constraints, variants, output-kinds, operators, passes",
     ),
 ]
 

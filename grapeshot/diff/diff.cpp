@@ -415,7 +415,8 @@ void check_options(const DiffOptions& o) {
   check(o.keep >= 0. && std::isfinite(o.keep), "keep", "at least 0");
   check(o.tau >= 0. && o.tau <= 1., "tau", "from 0 to 1");
   check_criterion_options(o.per_criterion, o.tau);
-  for (const std::string_view name : split_at(',', o.criterion + "," + o.criteria)) {
+  const std::string names = o.criterion + "," + o.criteria;
+  for (const std::string_view name : split_at(',', names)) {
     if (!name.empty() && name != "none") (void)find_criterion(name);
   }
   (void)parse_strategies(o.strategy);

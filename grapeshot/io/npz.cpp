@@ -86,8 +86,8 @@ std::map<std::string, NpyArray> parse_npz(std::string_view bytes, const std::str
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     NpyArray array = parse_npy(read_entry(*archive, index, about.size, at), at);
     // Numbers take eight bytes each here, whatever they took there.
-    const uint64_t bytes = std::max<uint64_t>(about.size, array.values.size() * sizeof(double));
-    left -= std::min(left, bytes);
+    const uint64_t held = std::max<uint64_t>(about.size, array.values.size() * sizeof(double));
+    left -= std::min(left, held);
     out[name] = std::move(array);
   }
   return out;

@@ -16,6 +16,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/options.h"
 #include "grapeshot/cli/profile_file.h"
 #include "grapeshot/cli/rows.h"
 #include "grapeshot/cli/timing.h"
@@ -237,10 +238,10 @@ Action declare_coverage(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--every-tap", command->every_tap,
                "Count a convolution and the ReLU behind it both");
-  describe_criteria(
-      command->options.more, [&](std::string_view name, auto& member, std::string_view help) {
-        app.add_option("--" + std::string(name), member, std::string(help))->capture_default_str();
-      });
+  describe_criteria(command->options.more,
+                    [&](std::string_view name, auto& member, std::string_view help) {
+                      add_described(app, name, member, help);
+                    });
   app.add_option("--curve", command->curve, "Where the values go by number of inputs, .csv");
   app.add_flag("--json", command->json, "One JSON object on stdout");
   app.add_flag("--quiet", command->quiet, "No progress on stderr");

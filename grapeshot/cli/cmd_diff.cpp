@@ -347,17 +347,9 @@ Action declare_diff(CLI::App& app) {
   app.add_option("--stats", command->files.stats,
                  "Reference statistics for --criterion and --criteria");
   diff::describe(command->options, [&](std::string_view name, auto& member, std::string_view help) {
-    const std::string flag = "--" + std::string(name);
-    if constexpr (std::is_same_v<std::remove_reference_t<decltype(member)>, bool>) {
-      app.add_flag(flag, member, std::string(help));
-    } else {
-      app.add_option(flag, member, std::string(help))->capture_default_str();
-    }
+    add_described(app, name, member, help);
   });
   add_common_options(app, command->common);
-  app.get_option("--seed")->check([](const std::string& text) {
-    return text.starts_with('-') ? "must be at least 0" : std::string();
-  });
   return [command, &app] {
     // A budget of candidates alone is not cut short by the default number of seconds.
     if (command->options.candidates > 0 && app.get_option("--seconds")->count() == 0) {

@@ -65,19 +65,7 @@ LoopFlags::LoopFlags(CLI::App& app) : app_(app) {
                  "override it");
   app.add_option("--config", config_, "Options from a JSON file, such as an earlier run.json");
   describe(shown_, [&](std::string_view name, auto& member, std::string_view help) {
-    const std::string flag = "--" + std::string(name);
-    if constexpr (std::is_same_v<std::remove_reference_t<decltype(member)>, bool>) {
-      app.add_flag(flag, member, std::string(help));
-    } else {
-      CLI::Option* option = app.add_option(flag, member, std::string(help));
-      option->capture_default_str();
-      // Without this a negative number would wrap around.
-      if constexpr (std::is_unsigned_v<std::remove_reference_t<decltype(member)>>) {
-        option->check([](const std::string& text) {
-          return text.starts_with('-') ? "must be at least 0" : std::string();
-        });
-      }
-    }
+    add_described(app, name, member, help);
   });
 }
 

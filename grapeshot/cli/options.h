@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -18,6 +20,24 @@ struct CommonOptions {
 };
 
 void add_common_options(CLI::App& app, CommonOptions& common);
+
+/// Declares an option that a describe() visits: `member` with its default in the help page,
+/// refusing negative numbers where it is unsigned.
+template <class Member>
+void add_described(CLI::App& app, std::string_view name, Member& member, std::string_view help) {
+  const std::string flag = "--" + std::string(name);
+  if constexpr (std::is_same_v<Member, bool>) {
+    app.add_flag(flag, member, std::string(help));
+  } else {
+    CLI::Option* option = app.add_option(flag, member, std::string(help))->capture_default_str();
+    // Without this a negative number would wrap around.
+    if constexpr (std::is_unsigned_v<Member>) {
+      option->check([](const std::string& text) {
+        return text.starts_with('-') ? "must be at least 0" : std::string();
+      });
+    }
+  }
+}
 
 /// The loop's options on a command: flags, --mode and --config.
 class LoopFlags {

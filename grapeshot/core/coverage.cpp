@@ -47,6 +47,17 @@ at::Tensor on_host(const std::vector<at::Tensor>& of, size_t tap) {
   return of[tap].cpu().to(at::kFloat).contiguous();
 }
 
+std::vector<at::Tensor> scaled_means(const std::vector<at::Tensor>& means,
+                                     const std::vector<at::Tensor>& extremes) {
+  std::vector<at::Tensor> out(means.size());
+  for (size_t t = 0; t < out.size(); ++t) {
+    if (!means[t].defined()) continue;
+    const at::Tensor least = extremes[t].slice(1, 0, 1), most = extremes[t].slice(1, 1);
+    out[t] = ((means[t] - least) / (most - least)).nan_to_num(0., 0., 0.);
+  }
+  return out;
+}
+
 int64_t rows_of(const Observation& seen) {
   if (seen.y.defined()) return seen.y.size(0);
   for (const auto* of : {&seen.activations, &seen.means}) {

@@ -74,6 +74,11 @@ class ItemCriterion : public Criterion {
 /// wanted.
 [[nodiscard]] at::Tensor on_host(const std::vector<at::Tensor>& of, size_t tap);
 
+/// Means of every layer of every input brought to [0, 1] by its least and largest activation, as in
+/// DeepXplore: the mean of what is scaled is the mean, scaled. Undefined where `means` is.
+[[nodiscard]] std::vector<at::Tensor> scaled_means(const std::vector<at::Tensor>& means,
+                                                   const std::vector<at::Tensor>& extremes);
+
 /// The rows of the batch.
 [[nodiscard]] int64_t rows_of(const Observation& seen);
 

@@ -49,7 +49,8 @@ class NeuronCoverage final : public Criterion {
   }
 
   at::Tensor update(const Observation& seen) override {
-    const std::vector<at::Tensor> activations = scaled_ ? scaled(seen) : seen.activations;
+    const std::vector<at::Tensor> activations =
+        scaled_ ? scaled_means(seen.means, seen.extremes) : seen.activations;
     at::Tensor gain = at::zeros({rows_of(seen)});
     if (gain.size(0) == 0) return gain;
     if (options_.strategy == CoverageStrategy::kGlobal) {
@@ -89,18 +90,6 @@ class NeuronCoverage final : public Criterion {
   }
 
  private:
-  // Every layer of every input brought to [0, 1] by its least and largest activation, as in
-  // DeepXplore; the mean of what is scaled is the mean, scaled.
-  static std::vector<at::Tensor> scaled(const Observation& seen) {
-    std::vector<at::Tensor> out(seen.means.size());
-    for (size_t t = 0; t < out.size(); ++t) {
-      if (!seen.means[t].defined()) continue;
-      const at::Tensor least = seen.extremes[t].slice(1, 0, 1), most = seen.extremes[t].slice(1, 1);
-      out[t] = ((seen.means[t] - least) / (most - least)).nan_to_num(0., 0., 0.);
-    }
-    return out;
-  }
-
   void list_open() {
     const auto* fired = fired_.const_data_ptr<bool>();
     for (size_t t = 0; t < neurons_.size(); ++t) {

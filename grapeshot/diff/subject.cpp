@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/core/criteria.h"
 #include "grapeshot/core/profile.h"
 
 namespace grapeshot::diff {
@@ -47,11 +48,8 @@ Subject::Look Subject::look(const at::Tensor& x) {
   const Trace trace = model_.trace(x, Head::kLogits, wanted);
   Look out;
   out.label = trace.y.argmax(1);
-  std::vector<at::Tensor> parts = {at::zeros({x.size(0), 0})};
-  for (size_t t = 0; t < taps_.size(); ++t) {
-    const at::Tensor least = trace.extremes[t].slice(1, 0, 1), most = trace.extremes[t].slice(1, 1);
-    parts.push_back(((trace.means[t] - least) / (most - least)).nan_to_num(0., 0., 0.));
-  }
+  std::vector<at::Tensor> parts = scaled_means(trace.means, trace.extremes);
+  parts.push_back(at::zeros({x.size(0), 0}));  // there may be no layer
   out.response = at::cat(parts, 1);
   hits_ += (out.response > options_.tau).sum(0);
   out.gain = coverage_.update(wanted, trace);

@@ -277,6 +277,7 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
   MutationContext context{spec.lo,
                           spec.hi,
                           rows(batch.eta),
+                          scale_->of_each_range ? options_.scale_factor : 0.,
                           options_.scale_factor,
                           rows(batch.stage),
                           batch.fresh,

@@ -29,9 +29,10 @@ at::Tensor in_box(const at::Tensor& x, const MutationContext& context) {
 // Eq. 10: x <- project(x + (2 / T) eta sign(gradient)), T times; T = 1 is FGSM (Eq. 11).
 at::Tensor gradient(const at::Tensor& x, MutationContext& context) {
   const double scale = 2. / static_cast<double>(context.steps);
+  const StepSize size{context.eta, context.range, {}};
   at::Tensor at = x.clone();
   for (int64_t t = 0; t < context.steps && !context.deadline.expired(); ++t) {
-    sign_step(at, (*context.objective)(at), context.eta, scale, context.lo, context.hi);
+    sign_step(at, (*context.objective)(at), size, scale, context.lo, context.hi);
   }
   return at;
 }
@@ -63,9 +64,8 @@ at::Tensor descent(const at::Tensor& x, MutationContext& context) {
     at = x.clone();
   }
   const double per_generation = std::pow(kStepDecay, context.steps);
-  const at::Tensor first =
-      context.eta *
-      (kFirstStep / context.share * at::pow(per_generation, context.stage)).unsqueeze(1);
+  const StepSize first{context.eta, context.range,
+                       kFirstStep / context.share * at::pow(per_generation, context.stage)};
   double decay = 1.;
   for (int64_t t = 0; t < context.steps && !context.deadline.expired(); ++t, decay *= kStepDecay) {
     sign_step(at, (*context.objective)(at), first, decay, context.lo, context.hi);

@@ -27,6 +27,7 @@ using Objective = std::function<at::Tensor(const at::Tensor& x)>;
 struct MutationContext {
   at::Tensor lo, hi;  ///< [N, D]: the legal box, lo <= hi
   at::Tensor eta;     ///< [N, D] or [1, 1]: the step, >= 0
+  double range;       ///< eta is this share of every range, or 0: of another kind
   double share;       ///< s in (0, 1]: eta / s is how far a row may want to go
   at::Tensor stage;   ///< [N] float32: mutations since the row's lineage began, 0 for a fresh one
   bool fresh;         ///< whether some may be

@@ -20,9 +20,10 @@ at::Tensor ani(const at::Tensor& lo, const at::Tensor& hi, const ScaleOptions& o
 }
 
 constexpr Scale kTable[] = {
-    {"fixed", "The same step everywhere, --eta.", fixed},
-    {"iso", "One step for the batch: the mean range times --scale-factor (paper's Eq. 12).", iso},
-    {"ani", "A step per row and coordinate: its range times --scale-factor (Eq. 13).", ani},
+    {"fixed", "The same step everywhere, --eta.", fixed, false},
+    {"iso", "One step for the batch: the mean range times --scale-factor (paper's Eq. 12).", iso,
+     false},
+    {"ani", "A step per row and coordinate: its range times --scale-factor (Eq. 13).", ani, true},
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ using ScaleFn = at::Tensor (*)(const at::Tensor& lo, const at::Tensor& hi,
 struct Scale {
   std::string_view name, summary;
   ScaleFn apply;
+  bool of_each_range;  ///< the step is s times the range of every row and coordinate
 };
 
 /// fixed: eta; iso: s times the mean range over all rows and coordinates; ani: s times each range.

@@ -6,9 +6,16 @@
 
 namespace grapeshot {
 
-/// x [N, D] becomes clamp(x + scale * step * sign(gradient), lo, hi); `step` broadcasts to [N, D].
-/// A gradient that is NaN moves nothing.
-void sign_step(at::Tensor& x, const at::Tensor& gradient, const at::Tensor& step, double scale,
+/// How far a step goes: scale * row * eta, or scale * row * range * (hi - lo) where `range` is
+/// given, which is then what eta is made of: computed on the way, it need not be read from memory.
+struct StepSize {
+  at::Tensor eta;  ///< broadcasts to [N, D]
+  double range;    ///< 0: eta is not a share of every range
+  at::Tensor row;  ///< [N], or undefined for 1
+};
+
+/// x [N, D] becomes clamp(x + size * sign(gradient), lo, hi). A gradient that is NaN moves nothing.
+void sign_step(at::Tensor& x, const at::Tensor& gradient, const StepSize& size, double scale,
                const at::Tensor& lo, const at::Tensor& hi);
 
 /// Where margin [N] is smaller than best_margin: x [N, D] and margin become the row's best.

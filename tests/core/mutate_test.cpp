@@ -46,11 +46,10 @@ struct Setting {
   }
 
   at::Tensor apply(const Mutation& mutation) {
-    MutationContext context{lo,    hi,
-                            eta,   share,
-                            stage, /*fresh=*/true,
-                            steps, mutation.gradient ? &objective : nullptr,
-                            rng,   deadline};
+    MutationContext context{lo,           hi,      eta,
+                            /*range=*/0., share,   stage,
+                            true,         steps,   mutation.gradient ? &objective : nullptr,
+                            rng,          deadline};
     return mutation.apply(x, context);
   }
 

@@ -41,18 +41,24 @@ GRAPESHOT_CLONES void hash_row(const int32_t* words, const uint64_t* weights, in
 }  // namespace
 
 at::Tensor hash_rows(const at::Tensor& x) {
-  const int64_t width = x.size(1);
-  const at::Tensor words = x.contiguous().view(at::kInt);
+  return hash_rows(x, at::arange(x.size(0), x.options().dtype(at::kLong)));
+}
+
+at::Tensor hash_rows(const at::Tensor& x, const at::Tensor& rows) {
+  const int64_t width = x.size(1), n = rows.size(0);
   const at::Tensor& weights = hash_weights(width);
   if (!x.device().is_cpu()) {
-    const at::Tensor wide = words.to(at::kLong), there = weights.to(x.device());
+    const at::Tensor wide = x.index_select(0, rows).view(at::kInt).to(at::kLong),
+                     there = weights.to(x.device());
     return at::stack({(wide * there[0]).sum(1), (wide * there[1]).sum(1)}, 1);
   }
-  at::Tensor out = at::empty({x.size(0), 2}, at::kLong);
+  const at::Tensor words = x.contiguous().view(at::kInt);
+  at::Tensor out = at::empty({n, 2}, at::kLong);
   const auto* word = words.const_data_ptr<int32_t>();
+  const auto* row = rows.const_data_ptr<int64_t>();
   const auto* weight = reinterpret_cast<const uint64_t*>(weights.const_data_ptr<int64_t>());
   auto* to = reinterpret_cast<uint64_t*>(out.mutable_data_ptr<int64_t>());
-  for (int64_t i = 0; i < x.size(0); ++i) hash_row(word + i * width, weight, width, to + 2 * i);
+  for (int64_t i = 0; i < n; ++i) hash_row(word + row[i] * width, weight, width, to + 2 * i);
   return out;
 }
 

@@ -22,6 +22,8 @@ namespace grapeshot {
 
 /// Two independent 64-bit hashes of every row's bytes, int64 [N, 2], computed in batch.
 [[nodiscard]] at::Tensor hash_rows(const at::Tensor& x);
+/// The same for some `rows` [n] int64 of it, without a copy of them.
+[[nodiscard]] at::Tensor hash_rows(const at::Tensor& x, const at::Tensor& rows);
 
 /// A set of 128-bit row hashes. It forgets all of them when it has grown to about 200 MiB.
 class HashSet {

@@ -95,6 +95,7 @@ Shard::Shard(const WorkerSetup& setup, const LoopOptions& options)
       best_margin_(at::full({setup.specs->instances()}, kInfinity)),
       best_input_(at::zeros({setup.specs->instances(), setup.model->inputs()})),
       region_turn_(static_cast<size_t>(setup.specs->instances()), 0) {
+  confirmed_ = region_turn_;
   is_active_.index_fill_(0, at::tensor(active_, at::kLong), true);
   corpus_.retire(gone());
   const at::TensorOptions floats = setup.originals.options(), longs = floats.dtype(at::kLong);
@@ -115,6 +116,10 @@ void Shard::retire(int64_t instance) {
   const at::Tensor left = gone();
   corpus_.retire(left);
   over_.logical_or_(left.index_select(0, region_));
+}
+
+void Shard::judged(const Hit& hit, bool confirmed) {
+  if (confirmed) ++confirmed_[static_cast<size_t>(hit.instance)];
 }
 
 // [R] bool: regions of instances that want nothing any more.
@@ -376,13 +381,18 @@ void Shard::note_best(const Batch& batch, const Judged& judged, Iteration& itera
     }
     best_input_.index_copy_(0, at::tensor(where, at::kLong), rows_of(judged.best_x, rows).cpu());
   }
+  // A campaign that keeps going wants no more of an instance that has its findings.
+  std::erase_if(violating, [&](int64_t r) {
+    return confirmed_[static_cast<size_t>(of[r])] >= options_.per_instance;
+  });
   if (!violating.empty()) propose(batch, judged, violating, of, margin, iteration);
 }
 
 void Shard::propose(const Batch& batch, const Judged& judged, std::vector<int64_t> violating,
                     const int64_t* of, const float* margin, Iteration& iteration) {
   std::ranges::stable_sort(violating, {}, [&](int64_t r) { return margin[r]; });
-  const at::Tensor hashes = hash_rows(rows_of(judged.best_x, violating)).cpu().contiguous();
+  const at::Tensor rows = at::tensor(violating, at::kLong).to(judged.best_x.device());
+  const at::Tensor hashes = hash_rows(judged.best_x, rows).cpu().contiguous();
   const auto* hash = hashes.const_data_ptr<int64_t>();
   std::map<int64_t, int64_t> hits;
   for (size_t k = 0; k < violating.size(); ++k) {
@@ -437,12 +447,10 @@ Iteration Shard::iterate(const Deadline& deadline) {
   const auto* of = batch.instance.const_data_ptr<int64_t>();
   iteration.per_instance.assign(static_cast<size_t>(specs_->instances()), 0);
   for (int64_t r = 0; r < judged.rows; ++r) ++iteration.per_instance[static_cast<size_t>(of[r])];
-  const at::Tensor margins = judged.margin.cpu();
-  const auto* margin = margins.const_data_ptr<float>();
-  iteration.violations = std::count_if(margin, margin + batch_, [](float m) { return m <= 0.f; });
+  const at::Tensor violating = (judged.margin <= 0).nonzero().squeeze(1);
+  iteration.violations = violating.size(0);
   if (iteration.violations > 0) {
-    const at::Tensor violating = (judged.margin <= 0).nonzero().squeeze(1);
-    iteration.distinct_violations = violations_->insert(judged.x.index_select(0, violating));
+    iteration.distinct_violations = violations_->insert(judged.x, violating);
   }
   note_best(batch, judged, iteration);
   if (paper_) {
@@ -453,42 +461,6 @@ Iteration Shard::iterate(const Deadline& deadline) {
   ++iteration_;
   iteration.cut_short = judged.rows < batch_ || deadline.expired();
   return iteration;
-}
-
-void Shard::save(State& state, const std::string& at) const {
-  state.put(at + "turns", {iteration_, turn_});
-  state.put(at + "region_turn", region_turn_);
-  state.put(at + "active", active_);
-  corpus_.save(state, at + "corpus/");
-  proposed_.save(state, at + "proposed/");
-  for (const auto& [name, t] : remembered()) state.put(at + name, t);
-}
-
-void Shard::load(const State& state, const std::string& at) {
-  const std::vector<int64_t> turns = state.integers(at + "turns");
-  region_turn_ = state.integers(at + "region_turn");
-  active_ = state.integers(at + "active");
-  GRAPESHOT_CHECK(turns.size() == 2 && std::ssize(region_turn_) == specs_->instances(), kParse,
-                  "its '", at, "turns' do not fit");
-  iteration_ = turns[0];
-  turn_ = turns[1];
-  is_active_.fill_(false).index_fill_(0, at::tensor(active_, at::kLong), true);
-  corpus_.load(state, at + "corpus/");
-  proposed_.load(state, at + "proposed/");
-  for (const auto& [name, t] : remembered()) state.fill(at + name, t);
-}
-
-std::vector<std::pair<std::string, at::Tensor>> Shard::remembered() const {
-  return {{"x", x_},
-          {"region", region_},
-          {"depth", depth_},
-          {"id", id_},
-          {"mutation", mutation_},
-          {"stage", stage_},
-          {"margin", margin_},
-          {"over", over_},
-          {"best_margin", best_margin_},
-          {"best_input", best_input_}};
 }
 
 std::unique_ptr<Worker> make_shard(const WorkerSetup& setup, const LoopOptions& options) {

@@ -32,6 +32,7 @@ class Shard final : public Worker {
 
   /// Under `fair` the instance's rows go to the others.
   void retire(int64_t instance) override;
+  void judged(const Hit& hit, bool confirmed) override;
 
   [[nodiscard]] const std::vector<int64_t>& active() const override { return active_; }
   [[nodiscard]] int64_t batch() const override { return batch_; }
@@ -83,8 +84,9 @@ class Shard final : public Worker {
   SharedViolations own_violations_;
   SharedViolations* violations_;
   HashSet proposed_;
-  std::vector<int64_t> active_;  ///< instances that want findings, ascending
-  at::Tensor is_active_;         ///< [I] bool
+  std::vector<int64_t> confirmed_;  ///< [I] hits that were
+  std::vector<int64_t> active_;     ///< instances that want findings, ascending
+  at::Tensor is_active_;            ///< [I] bool
   at::Tensor best_margin_, best_input_;
 
   // Lineages of the fair schedule, one per row; `mutation_` ascends.

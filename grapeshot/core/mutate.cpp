@@ -22,8 +22,8 @@ at::Tensor normal(const at::Tensor& like, Rng& rng) {
   return at::randn(like.sizes(), rng.generator(), like.options());
 }
 
-at::Tensor in_box(const at::Tensor& x, const MutationContext& context) {
-  return at::clamp(x, context.lo, context.hi);
+at::Tensor in_box(at::Tensor x, const MutationContext& context) {
+  return x.clamp_(context.lo, context.hi);
 }
 
 // Eq. 10: x <- project(x + (2 / T) eta sign(gradient)), T times; T = 1 is FGSM (Eq. 11).
@@ -38,11 +38,11 @@ at::Tensor gradient(const at::Tensor& x, MutationContext& context) {
 }
 
 at::Tensor boundary(const at::Tensor& x, MutationContext& context) {
-  return in_box(x + 0.5 * context.eta * normal(x, context.rng).sign(), context);
+  return in_box(at::addcmul(x, context.eta, normal(x, context.rng).sign_(), 0.5), context);
 }
 
 at::Tensor random(const at::Tensor& x, MutationContext& context) {
-  return in_box(x + 0.5 * context.eta * normal(x, context.rng), context);
+  return in_box(at::addcmul(x, context.eta, normal(x, context.rng), 0.5), context);
 }
 
 // The first step of a descent is this share of the reach, and every later one this much of the step

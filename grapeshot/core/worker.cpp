@@ -147,8 +147,8 @@ void SharedViolations::load(const State& state, const std::string& at) {
   seen_.load(state, at);
 }
 
-int64_t SharedViolations::insert(const at::Tensor& x) {
-  const at::Tensor hashes = hash_rows(x);
+int64_t SharedViolations::insert(const at::Tensor& x, const at::Tensor& rows) {
+  const at::Tensor hashes = hash_rows(x, rows);
   const std::lock_guard lock(mutex_);
   return seen_.insert(hashes).sum().item<int64_t>();
 }

@@ -57,8 +57,8 @@ class SharedCoverage {
 /// Inputs of one model that violated so far, shared by its workers.
 class SharedViolations {
  public:
-  /// How many of the rows [n, D] are new.
-  [[nodiscard]] int64_t insert(const at::Tensor& x);
+  /// How many of the `rows` [n] int64 of x [N, D] are new.
+  [[nodiscard]] int64_t insert(const at::Tensor& x, const at::Tensor& rows);
 
   void save(State& state, const std::string& at);
   void load(const State& state, const std::string& at);

@@ -330,7 +330,7 @@ void Search::note(const Piece& piece) {
   const at::Tensor violating = (margin <= 0).nonzero().squeeze(1);
   iteration_->violations += violating.numel();
   if (violating.numel() > 0) {
-    iteration_->distinct_violations += violations_->insert(piece.x.index_select(0, violating));
+    iteration_->distinct_violations += violations_->insert(piece.x, violating);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/clones.h"
 #include "grapeshot/core/criteria.h"
 
 namespace grapeshot {
@@ -51,6 +52,18 @@ void for_means(const Observation& seen, const std::vector<int64_t>& neurons, con
   }
 }
 
+// The section of every neuron of a row, -1 outside of its range.
+GRAPESHOT_CLONES void find_sections(const float* a, const float* least, const float* most,
+                                    const double* low, const double* per_width, double last,
+                                    int64_t n, int32_t* out) {
+  for (int64_t j = 0; j < n; ++j) {
+    const double place = (static_cast<double>(a[j]) - low[j]) * per_width[j];
+    const double section = std::min(std::max(place, 0.), last);
+    const bool inside = a[j] >= least[j] && a[j] <= most[j];
+    out[j] = inside ? static_cast<int32_t>(inside ? section : 0.) : -1;
+  }
+}
+
 // k-multisection: every range in k equal sections; one without width has the first alone to hit.
 class Sections final : public ItemCriterion {
  public:
@@ -74,14 +87,24 @@ class Sections final : public ItemCriterion {
   at::Tensor update(const Observation& seen) override {
     at::Tensor gain = at::zeros({rows_of(seen)});
     auto* g = gain.mutable_data_ptr<float>();
-    for_means(seen, neurons_, [&](int64_t r, int64_t neuron, float a) {
-      const auto i = static_cast<size_t>(neuron);
-      if (!(a >= ranges_.low[i] && a <= ranges_.high[i])) return;
-      const double place = (static_cast<double>(a) - low_[i]) * per_width_[i];
-      const auto last = static_cast<double>(sections_ - 1);
-      const double section = place >= 0. ? std::min(std::floor(place), last) : 0.;
-      if (items_.touch(neuron * sections_ + static_cast<int64_t>(section))) g[r] += 1.f;
-    });
+    int64_t begin = 0;
+    for (size_t t = 0; t < neurons_.size(); begin += neurons_[t], ++t) {
+      const at::Tensor means = on_host(seen.means, t);
+      if (!means.defined()) continue;
+      const int64_t n = neurons_[t];
+      section_.resize(static_cast<size_t>(n));
+      const auto* a = means.const_data_ptr<float>();
+      for (int64_t r = 0; r < means.size(0); ++r, a += n) {
+        find_sections(a, &ranges_.low[static_cast<size_t>(begin)],
+                      &ranges_.high[static_cast<size_t>(begin)], &low_[static_cast<size_t>(begin)],
+                      &per_width_[static_cast<size_t>(begin)], static_cast<double>(sections_ - 1),
+                      n, section_.data());
+        for (int64_t j = 0; j < n; ++j) {
+          const int32_t section = section_[static_cast<size_t>(j)];
+          if (section >= 0 && items_.touch((begin + j) * sections_ + section)) g[r] += 1.f;
+        }
+      }
+    }
     items_.commit();
     return gain;
   }
@@ -91,6 +114,7 @@ class Sections final : public ItemCriterion {
   Ranges ranges_;
   int64_t sections_;
   std::vector<double> low_, per_width_;
+  std::vector<int32_t> section_;  // of a row's neurons of one tap
 };
 
 // Boundary: beyond the range, above and below or (strong activation) above alone.

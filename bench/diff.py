@@ -1,7 +1,8 @@
 """DLFuzz's strategies and DeepXplore's objective on the same images for the same time.
 
-Networks: the digits that are shipped, and the MNIST networks of ../shared/vnncomp/2021_mnistfc, whose images are the
-centres of their specifications' boxes. DeepXplore's objective needs several networks: those of the group that agree with each
+Networks: the digits that are shipped, the MNIST networks of ../shared/vnncomp/2021_mnistfc, whose images are the
+centres of their specifications' boxes, and EfficientNet-Lite0 (imagenet.py), whose images are whole numbers and which gets
+more time. DeepXplore's objective needs several networks: those of the group that agree with each
 other. An image goes on after its first difference (--keep-going), as in the paper.
 """
 
@@ -11,17 +12,10 @@ import re
 import shutil
 
 import common
+import imagenet
 
 STRATEGIES = ("1", "2", "3", "4", "random", "none")
 IMAGES = 20
-GROUPS = {
-    "digits": (("mlp", "cnn_bn", "resnet"), 0.2, common.ROOT / "examples/digits"),
-    "MNIST": (
-        ("mnist-net_256x2", "mnist-net_256x4", "mnist-net_256x6"),
-        0.1,
-        common.SHARED / "vnncomp/2021_mnistfc/onnx",
-    ),
-}
 COLORS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#000000")
 PLACE = common.ROOT / "docs/results/diff"
 
@@ -42,20 +36,46 @@ def mnist_images(np):
     return np.array(list(found.values()), np.float32)[:IMAGES]
 
 
-def images_of(np, group, place):
-    x = np.load(place / "data/X.npy")[:IMAGES] if group == "digits" else mnist_images(np)
+def save(np, group, x):
     path = common.RUNS / f"{group}.npy"
     common.RUNS.mkdir(parents=True, exist_ok=True)
-    np.save(path, x.astype(np.float32))
-    return path, len(x)
+    np.save(path, x[:IMAGES].astype(np.float32))
+    return path
 
 
-def fuzz(models, data, l2, seconds, *options):
+def digits(np):
+    place = common.ROOT / "examples/digits"
+    models = [place / f"{name}.onnx" for name in ("mlp", "cnn_bn", "resnet")]
+    return models, models, save(np, "digits", np.load(place / "data/X.npy")), ("--l2", 0.2, *UNIT)
+
+
+def mnist(np):
+    place = common.SHARED / "vnncomp/2021_mnistfc/onnx"
+    models = [next(iter(place.glob(f"mnist-net_256x{n}.onnx*")), None) for n in (2, 4, 6)]
+    if None in models:
+        return None
+    return models, models, save(np, "MNIST", mnist_images(np)), ("--l2", 0.1, *UNIT)
+
+
+def efficientnet(np):
+    prepared = imagenet.prepare()
+    if prepared is None:
+        return None
+    models, data = prepared
+    return models[:1], models, data, ("--l2", 0.02, "--low", 0, "--high", 255, "--integer")
+
+
+UNIT = ("--low", 0, "--high", 1)
+# Group: (what makes networks, all of them, images and options; how many times the seconds).
+GROUPS = {"digits": (digits, 1), "MNIST": (mnist, 1), "ImageNet": (efficientnet, 12)}
+
+
+def fuzz(models, data, seconds, *options):
     out = common.RUNS / "diff"
     shutil.rmtree(out, ignore_errors=True)
-    command = [common.relative(common.PROGRAM), "diff", *models, "--data", data, "--l2", l2, "--low", 0]
-    command += ["--high", 1, "--tau", 0.5, "--keep-going", "--seconds", seconds, *options, "--json"]
-    command = [*map(str, command), "--quiet", "--out", str(out)]
+    command = [common.relative(common.PROGRAM), "diff", *map(common.relative, models), "--data", common.relative(data)]
+    command += ["--tau", 0.5, "--keep-going", "--seconds", seconds, *options, "--json"]
+    command = [*map(str, command), "--quiet", "--out", common.relative(out)]
     said = json.loads(common.execute(command, (0, 1))[0])
     lines = [json.loads(line) for line in (out / "stats.jsonl").read_text().splitlines()]
     curve = [(line["candidates"], 100 * line["coverage"]["nc-scaled"]) for line in lines]
@@ -102,13 +122,13 @@ def run(seconds, repeats):
 
     runs, tables, pictures = [], [], []
     PLACE.mkdir(parents=True, exist_ok=True)
-    for group, (names, l2, place) in GROUPS.items():
-        models = [next(iter(place.glob(f"{name}.onnx*")), None) for name in names]
-        if None in models:
-            common.say(f"{group}: no networks in {place}")
+    for group, (make, times) in GROUPS.items():
+        made = make(np)
+        if made is None:
+            common.say(f"{group}: its networks are not here")
             continue
-        data, count = images_of(np, group, place)
-        rows, curves = [], {}
+        models, every, data, options = made
+        count, rows, curves = len(np.load(data)), [], {}
 
         def note(name, label, said, rows=rows, curves=curves, group=group):
             runs.append({"group": group, "network": name, "method": label, **said})
@@ -120,16 +140,21 @@ def run(seconds, repeats):
             )
             curves.setdefault(name, {})[label] = said["curve"]
 
-        for name, model in zip(names, models, strict=True):
+        for model in models:
+            name = model.name.split(".")[0]
             for strategy in STRATEGIES:
                 common.say(f"{group} {name} {strategy}")
-                note(name, f"strategy {strategy}", fuzz([model], data, l2, seconds, "--strategy", strategy))
+                said = fuzz([model], data, times * seconds, *options, "--strategy", strategy)
+                note(name, f"strategy {strategy}", said)
         common.say(f"{group} DeepXplore")
-        options = ("--strategy", "random", "--neurons", 1, "--weight", 1)
-        note("all three", "DeepXplore", fuzz(models, data, l2, seconds, *options))
+        objective = ("--strategy", "random", "--neurons", 1, "--weight", 1)
+        note(f"all {len(every)}", "DeepXplore", fuzz(every, data, times * seconds, *options, *objective))
         head = ["network", "method", "images", "differences", "mean L2", "of the norm", "coverage of the images"]
         head += ["with what was tried", "candidates/s"]
-        tables.append(f"{group}, {count} images, `--l2 {l2}`:\n\n{common.table(head, rows)}")
+        told = " ".join(map(str, options))
+        tables.append(
+            f"{group}, {count} images, {times * seconds:g} s a row, `{told}`:\n\n{common.table(head, rows)}"
+        )
         for name, by in curves.items():
             path = PLACE / f"{group}-{name.replace(' ', '-')}.svg"
             path.write_text(figure(name, by))

@@ -8,6 +8,7 @@ usage: run.py [NAME...] [--seconds S | --budget S] [--repeats N]
   sensitivity  the paper's constants, five values each, within a budget of seconds
   engine       where the time goes: MFU, coverage, lanes, a busy neighbour, cost by batch
   peers        projected gradient descent beside Foolbox
+  criteria     coverage criteria as drivers of campaigns, beside no guidance
   diff         DLFuzz's strategies and DeepXplore's objective, the same images and time
   retraining   digit networks trained further with what `diff` found, five seeds
   instances    what a minute finds on whole benchmarks, by default and as in the paper
@@ -20,6 +21,7 @@ import sys
 
 import attacks
 import common
+import criteria
 import diff
 import engine
 import falsify
@@ -34,6 +36,7 @@ TASKS = {
     "throughput": (throughput.run, 30.0, 3),
     "engine": (engine.run, 4.0, 5),
     "peers": (peers.run, 10.0, 5),
+    "criteria": (criteria.run, 10.0, 5),
     "diff": (diff.run, 5.0, 1),
     "retraining": (retraining.run, 0.0, 5),
     "instances": (instances.run, 60.0, 1),

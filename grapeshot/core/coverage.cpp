@@ -15,11 +15,15 @@ Items::Items(int64_t total, std::string_view criterion) {
   constexpr int64_t kMost = int64_t{1} << 30;
   GRAPESHOT_CHECK(total <= kMost, kInvalidArgument, "criterion ", criterion, ": ", total,
                   " items to cover are more than ", kMost);
-  marks_.resize(static_cast<size_t>(total), kOpen);
+  covered_.resize(static_cast<size_t>(total + 63) / 64);
+  now_.resize(static_cast<size_t>(total));
 }
 
 void Items::commit() {
-  for (const int64_t item : fresh_) marks_[static_cast<size_t>(item)] = kCovered;
+  for (const int64_t item : fresh_) {
+    now_[static_cast<size_t>(item)] = 0;
+    cover(item);
+  }
   count_ += std::ssize(fresh_);
   fresh_.clear();
 }
@@ -30,7 +34,8 @@ double Items::share() const {
 
 void Items::save(State& state, const std::string& at) const {
   at::Tensor marks = at::empty({total()}, at::kByte);
-  std::ranges::copy(marks_, marks.mutable_data_ptr<uint8_t>());
+  auto* mark = marks.mutable_data_ptr<uint8_t>();
+  for (int64_t i = 0; i < total(); ++i) mark[i] = covered(i) ? 1 : 0;
   state.put(at + "covered", marks);
 }
 
@@ -38,8 +43,13 @@ void Items::load(const State& state, const std::string& at) {
   const at::Tensor marks = at::empty({total()}, at::kByte);
   state.fill(at + "covered", marks);
   const auto* mark = marks.const_data_ptr<uint8_t>();
-  for (size_t i = 0; i < marks_.size(); ++i) marks_[i] = mark[i] == kCovered ? kCovered : kOpen;
-  count_ = std::ranges::count(marks_, uint8_t{kCovered});
+  std::ranges::fill(covered_, 0);
+  count_ = 0;
+  for (int64_t i = 0; i < total(); ++i) {
+    if (mark[i] == 0) continue;
+    cover(i);
+    ++count_;
+  }
 }
 
 at::Tensor on_host(const std::vector<at::Tensor>& of, size_t tap) {

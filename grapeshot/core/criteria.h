@@ -29,18 +29,23 @@ class Items {
 
   /// Whether it is new.
   bool touch(int64_t item) {
-    uint8_t& mark = marks_[static_cast<size_t>(item)];
-    if (mark == kCovered) return false;
-    if (mark == kOpen) {
-      mark = kNow;
+    if (covered(item)) return false;
+    uint8_t& now = now_[static_cast<size_t>(item)];
+    if (now == 0) {
+      now = 1;
       fresh_.push_back(item);
     }
     return true;
   }
+  /// By an earlier batch.
+  [[nodiscard]] bool covered(int64_t item) const {
+    const auto i = static_cast<size_t>(item);
+    return (covered_[i / 64] >> (i % 64) & 1) != 0;
+  }
   /// The batch is over.
   void commit();
 
-  [[nodiscard]] int64_t total() const { return static_cast<int64_t>(marks_.size()); }
+  [[nodiscard]] int64_t total() const { return static_cast<int64_t>(now_.size()); }
   [[nodiscard]] int64_t count() const { return count_; }
   [[nodiscard]] double share() const;
   [[nodiscard]] bool complete() const { return count_ == total(); }
@@ -49,10 +54,14 @@ class Items {
   void load(const State& state, const std::string& at);
 
  private:
-  enum : uint8_t { kOpen, kNow, kCovered };
+  void cover(int64_t item) {
+    const auto i = static_cast<size_t>(item);
+    covered_[i / 64] |= uint64_t{1} << (i % 64);
+  }
 
-  std::vector<uint8_t> marks_;
-  std::vector<int64_t> fresh_;
+  std::vector<uint64_t> covered_;  // a bit each: what is looked at always stays in the cache
+  std::vector<uint8_t> now_;       // covered by this batch
+  std::vector<int64_t> fresh_;     // the same as a list
   int64_t count_ = 0;
 };
 

@@ -1,11 +1,13 @@
 // Criteria of the most and least active neurons of every layer (Ma et al., DeepGauge, 2018).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/clones.h"
 #include "grapeshot/core/corpus.h"
 #include "grapeshot/core/criteria.h"
 
@@ -49,6 +51,22 @@ class TopK {
   std::vector<int64_t> index_;
 };
 
+// The largest of those values that are open (1, else 0).
+GRAPESHOT_CLONES float largest_open(const float* a, const int32_t* open, int64_t n, float sign) {
+  float most = -std::numeric_limits<float>::infinity();
+  for (int64_t j = 0; j < n; ++j) {
+    const float v = open[j] != 0 ? sign * a[j] : -std::numeric_limits<float>::infinity();
+    most = v > most ? v : most;
+  }
+  return most;
+}
+
+GRAPESHOT_CLONES int32_t count_above(const float* a, float bound, int64_t n, float sign) {
+  int32_t count = 0;
+  for (int64_t j = 0; j < n; ++j) count += sign * a[j] > bound ? 1 : 0;
+  return count;
+}
+
 // tknc and bknc: neurons that were among their layer's k once.
 class Among final : public ItemCriterion {
  public:
@@ -56,7 +74,9 @@ class Among final : public ItemCriterion {
       : ItemCriterion(total_of(setup.neurons), top ? "tknc" : "bknc"),
         neurons_(setup.neurons),
         k_(setup.options.more.top),
-        sign_(top ? 1.f : -1.f) {}
+        sign_(top ? 1.f : -1.f) {
+    find_open();
+  }
 
   at::Tensor update(const Observation& seen) override {
     at::Tensor gain = at::zeros({rows_of(seen)});
@@ -67,20 +87,39 @@ class Among final : public ItemCriterion {
       const at::Tensor means = on_host(seen.means, t);
       if (!means.defined()) continue;
       const auto* a = means.const_data_ptr<float>();
+      const int32_t* open = &open_[static_cast<size_t>(begin)];
       for (int64_t r = 0; r < means.size(0); ++r, a += neurons_[t]) {
+        // Mostly no neuron that is open still can be one of the k.
+        const float most = largest_open(a, open, neurons_[t], sign_);
+        if (count_above(a, most, neurons_[t], sign_) >= k_.k()) continue;
         for (const int64_t j : k_.of(a, neurons_[t], sign_)) {
           if (items_.touch(begin + j)) g[r] += 1.f;
         }
       }
     }
+    const int64_t before = items_.count();
     items_.commit();
+    if (items_.count() != before) find_open();
     return gain;
   }
 
+  void load(const State& state, const std::string& at) override {
+    ItemCriterion::load(state, at);
+    find_open();
+  }
+
  private:
+  void find_open() {
+    open_.resize(static_cast<size_t>(items_.total()));
+    for (int64_t i = 0; i < items_.total(); ++i) {
+      open_[static_cast<size_t>(i)] = items_.covered(i) ? 0 : 1;
+    }
+  }
+
   std::vector<int64_t> neurons_;
   TopK k_;
   float sign_;
+  std::vector<int32_t> open_;  // 1 for every neuron that no earlier batch covered
 };
 
 // tknp: different sets of the layers' k most active neurons, taken together.

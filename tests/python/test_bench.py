@@ -11,6 +11,7 @@ from program import grapeshot
 pytest.importorskip("scipy")
 sys.path.insert(0, str(ROOT / "bench"))
 import common  # noqa: E402
+import criteria  # noqa: E402
 import paper_tables  # noqa: E402
 
 
@@ -108,3 +109,21 @@ def test_a_table_takes_its_place_in_the_readme_and_leaves_the_rest(tmp_path):
     assert readme.read_text() == (
         "a\n<!-- bench: x -->\n| 1 |\n<!-- end -->\nb\n<!-- bench: y -->\n| 2 |\n<!-- end -->\nc\n"
     )
+
+
+def test_a_driver_is_marked_where_five_seeds_tell_it_from_no_guidance():
+    def runs(*areas):
+        return [(area, 3, ["command"]) for area in areas]
+
+    seen = {
+        "none": runs(0.5, 0.51, 0.52, 0.53, 0.54),
+        "better": runs(0.6, 0.61, 0.62, 0.63, 0.64),
+        "worse": runs(0.1, 0.11, 0.12, 0.13, 0.14),
+        "same": runs(0.5, 0.51, 0.52, 0.53, 0.54),
+        "absent": [],
+    }
+    rows = criteria.column(seen)
+    assert rows["none"] == ["0.520", "3.0", ""]
+    assert rows["better"][2].endswith(" +") and rows["worse"][2].endswith(" -")
+    assert rows["same"][2] == "1"
+    assert rows["absent"] == ["-", "-", "-"]

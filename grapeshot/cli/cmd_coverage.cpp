@@ -85,23 +85,15 @@ struct CoverageCommand {
     if (!stats.empty()) {
       profile = read_profile(stats, sha256_file(resolve_file(model)), net->name());
     }
-    CriterionSetup setup;
-    Wanted wanted = counted_taps(*net, every_tap);
-    for (const int64_t tap : wanted.taps) {
-      setup.taps.push_back(net->taps()[static_cast<size_t>(tap)].name);
-      setup.neurons.push_back(net->taps()[static_cast<size_t>(tap)].neurons);
-    }
+    CriterionSetup setup = criterion_setup(*net, every_tap);
     setup.options = options;
     setup.options.strategy =
         strategy == "global" ? CoverageStrategy::kGlobal : CoverageStrategy::kBestInput;
     setup.profile = profile ? &*profile : nullptr;
     std::vector<Measured> all = make(setup);
-    const auto any = [&](bool CriterionRow::*reads) {
-      return std::ranges::any_of(all, [&](const Measured& m) { return m.row->*reads; });
-    };
-    wanted.largest = any(&CriterionRow::activations);
-    wanted.means = any(&CriterionRow::means);
-    wanted.extremes = any(&CriterionRow::extremes);
+    Wanted wanted = counted_taps(*net, every_tap);
+    wanted.largest = false;
+    for (const Measured& m : all) m.row->add_to(wanted);
     return report(*net, x, all, setup, measure(*net, x, wanted, all));
   }
 
@@ -125,7 +117,8 @@ struct CoverageCommand {
         const auto start = Clock::now();
         Trace trace = net.trace(x.slice(0, begin, end), Head::kLogits, wanted);
         walk.network_s += seconds_since(start);
-        const Observation seen{trace.y, trace.activations, trace.means, trace.extremes};
+        const Observation seen{trace.y,        trace.activations, trace.means,
+                               trace.extremes, trace.states,      trace.attention};
         for (Measured& m : all) {
           const auto at = Clock::now();
           m.bytes = std::max(m.bytes, peak_tensor_bytes([&] { (void)m.criterion->update(seen); }));

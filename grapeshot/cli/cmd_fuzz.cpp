@@ -5,11 +5,13 @@
 #include <memory>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/fuzz_campaign.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
+#include "grapeshot/core/mutate.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -34,13 +36,31 @@ struct FuzzCommand {
         files.instances.empty() ? "fuzz needs a MODEL" : "--instances names its models itself");
     GRAPESHOT_CHECK(!data || (files.eps > 0. && std::isfinite(files.eps)), kInvalidArgument,
                     "--data needs a finite --eps above 0");
-    GRAPESHOT_CHECK(data || (files.labels.empty() && files.eps == 0.), kInvalidArgument,
-                    "--labels and --eps go with --data");
+    GRAPESHOT_CHECK(data || (files.labels.empty() && files.eps == 0. && files.frozen.empty() &&
+                             files.mask.empty()),
+                    kInvalidArgument, "--labels, --eps, --frozen and --mask go with --data");
+    GRAPESHOT_CHECK(files.drop >= 0, kInvalidArgument, "--drop must be at least 0");
+  }
+
+  // Of a set, mutations of masks are left out where there are none; of a choice they are not.
+  void check_mutations(const LoopOptions& options) const {
+    if (!files.mask.empty() && files.drop > 0) return;
+    for (const std::string& list : {options.mutations, options.weights}) {
+      for (const std::string_view each : split_at(',', list)) {
+        const std::string_view name = each.substr(0, each.find('='));
+        const auto all = mutations();
+        const auto row = std::ranges::find(all, name, &Mutation::name);
+        GRAPESHOT_CHECK(row == all.end() || !row->masks, kInvalidArgument, "mutation ", name,
+                        " needs --mask, the model's input that says which tokens are there, and "
+                        "--drop above 0");
+      }
+    }
   }
 
   int run() const {
     check_usage();
     const LoopOptions options = flags->resolve();
+    check_mutations(options);
     const Problem problem = load_problem(files);
     GRAPESHOT_CHECK(!problem.instances.empty(), kInvalidArgument, files.instances,
                     ": holds no instance");
@@ -72,6 +92,16 @@ Action declare_fuzz(CLI::App& app) {
   app.add_option("--labels", command->files.labels,
                  "Their labels, .npy, [N]; -1 or no file: the model's own prediction");
   app.add_option("--eps", command->files.eps, "Radius around each input, input units");
+  app.add_option(
+      "--frozen", command->files.frozen,
+      "1 for inputs that never change, such as padding, else 0; .npy, [N, ...] or a row");
+  auto* mask =
+      app.add_option("--mask", command->files.mask,
+                     "The model's input that is 1 for tokens that are there and 0 for padding");
+  app.add_option("--drop", command->files.drop,
+                 "With --mask: tokens of a row that mutation mask may drop at a time")
+      ->needs(mask)
+      ->capture_default_str();
   app.add_option("--stats", command->files.stats,
                  "Reference statistics for --criterion and --criteria, as `grapeshot profile` "
                  "makes them");

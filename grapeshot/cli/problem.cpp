@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/cli/free_inputs.h"
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/profile_file.h"
 #include "grapeshot/io/file.h"
@@ -18,6 +19,9 @@
 
 namespace grapeshot::cli {
 namespace {
+
+// Files of ProblemFiles that a run remembers with their SHA-256.
+constexpr const char* kInputFiles[] = {"instances", "data", "labels", "frozen", "stats"};
 
 std::string absolute(const std::string& path) {
   return std::filesystem::absolute(resolve_file(path)).lexically_normal().string();
@@ -66,6 +70,7 @@ class Loader {
     GRAPESHOT_CHECK(net.outputs() >= 2, kInvalidArgument, net.name(),
                     ": has one output; the label of --data needs at least two to compare");
     const std::vector<int64_t> labels = read_labels(files.labels, n, net.outputs());
+    const FreeInputs free(files, net, n);
     for (int64_t i = 0; i < n; ++i) {
       const std::span<const double> row(x.values.data() + i * net.inputs(),
                                         static_cast<size_t>(net.inputs()));
@@ -81,6 +86,7 @@ class Loader {
         label = net.evaluate(instance.original.unsqueeze(0)).argmax(1).item<int64_t>();
       }
       instance.property = top1_property(row, files.eps, label, net.outputs());
+      free.restrict(i, row, instance.property.regions[0].box);
       const at::Tensor lo = at::tensor(instance.property.regions[0].box.lo);
       const at::Tensor hi = at::tensor(instance.property.regions[0].box.hi);
       instance.original = at::clamp(instance.original, lo, hi);
@@ -168,13 +174,18 @@ Property top1_property(std::span<const double> x, double eps, int64_t label, int
 
 nlohmann::ordered_json to_json(const ProblemFiles& files) {
   const auto whole = [](const std::string& path) { return path.empty() ? path : absolute(path); };
-  nlohmann::ordered_json out = {
-      {"model", whole(files.model)},         {"specs", nlohmann::ordered_json::array()},
-      {"instances", whole(files.instances)}, {"data", whole(files.data)},
-      {"labels", whole(files.labels)},       {"eps", files.eps},
-      {"stats", whole(files.stats)}};
+  nlohmann::ordered_json out = {{"model", whole(files.model)},
+                                {"specs", nlohmann::ordered_json::array()},
+                                {"instances", whole(files.instances)},
+                                {"data", whole(files.data)},
+                                {"labels", whole(files.labels)},
+                                {"eps", files.eps},
+                                {"frozen", whole(files.frozen)},
+                                {"mask", files.mask},
+                                {"drop", files.drop},
+                                {"stats", whole(files.stats)}};
   for (const std::string& spec : files.specs) out["specs"].push_back(absolute(spec));
-  for (const char* key : {"instances", "data", "labels", "stats"}) {
+  for (const char* key : kInputFiles) {
     const std::string path = out[key];
     if (!path.empty()) out[str(key, "_sha256")] = sha256_file(path);
   }
@@ -191,7 +202,12 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
   files.labels = text("labels");
   files.eps = json_field<double>(object, "eps", path);
   if (object.contains("stats")) files.stats = text("stats");
-  for (const char* key : {"instances", "data", "labels", "stats"}) {
+  if (object.contains("mask")) {
+    files.frozen = text("frozen");
+    files.mask = text("mask");
+    files.drop = json_field<int64_t>(object, "drop", path);
+  }
+  for (const char* key : kInputFiles) {
     const std::string file = object.contains(key) ? text(key) : std::string();
     GRAPESHOT_CHECK(file.empty() || sha256_file(file) == text(str(key, "_sha256").c_str()),
                     kInvalidArgument, file, ": changed since the run began (its SHA-256 differs)");

@@ -47,7 +47,9 @@ struct ProblemFiles {
   std::string instances;           ///< an instances.csv
   std::string data, labels;        ///< npy files for `model`, with eps
   double eps = 0.;
-  std::string stats;  ///< reference statistics of the one model, or ""
+  std::string frozen, mask;  ///< an npy file and an input's name: what of a row may change
+  int64_t drop = 1;          ///< (cli/free_inputs.h)
+  std::string stats;         ///< reference statistics of the one model, or ""
 };
 
 /// With absolute paths; and what it was made of.

@@ -35,6 +35,27 @@ at::Tensor take(std::map<std::string, NpyArray>& arrays, const std::string& name
   return at::from_blob(it->second.values.data(), it->second.shape, at::kDouble).to(at::kFloat);
 }
 
+// How the neurons of the layers `names` respond, from arrays whose names begin with `kind`.
+std::vector<TapProfile> take_ranges(std::map<std::string, NpyArray>& arrays,
+                                    const std::string& kind, const std::vector<std::string>& names,
+                                    const std::string& path) {
+  std::vector<TapProfile> out;
+  for (size_t i = 0; i < names.size(); ++i) {
+    TapProfile tap{names[i], take(arrays, str(kind, "low_", i), path),
+                   take(arrays, str(kind, "high_", i), path),
+                   take(arrays, str(kind, "deviation_", i), path)};
+    GRAPESHOT_CHECK(tap.low.dim() == 1 && tap.low.sizes() == tap.high.sizes() &&
+                        tap.low.sizes() == tap.deviation.sizes(),
+                    kParse, path, ": the arrays of layer ", i, " differ in size");
+    GRAPESHOT_CHECK(
+        at::isfinite(tap.low).all().item<bool>() && at::isfinite(tap.high).all().item<bool>() &&
+            tap.low.le(tap.high).all().item<bool>() && tap.deviation.ge(0).all().item<bool>(),
+        kParse, path, ": the ranges of layer ", i, " are none");
+    out.push_back(std::move(tap));
+  }
+  return out;
+}
+
 }  // namespace
 
 void write_profile(const std::string& path, const Profile& profile) {
@@ -44,12 +65,20 @@ void write_profile(const std::string& path, const Profile& profile) {
                         {"layer", profile.layer},
                         {"taps", ordered_json::array()}};
   std::map<std::string, std::string> arrays;
+  const auto add = [&](const std::string& kind, size_t i, const TapProfile& tap) {
+    arrays[str(kind, "low_", i)] = encode<float>(tap.low);
+    arrays[str(kind, "high_", i)] = encode<float>(tap.high);
+    arrays[str(kind, "deviation_", i)] = encode<float>(tap.deviation);
+  };
   for (size_t i = 0; i < profile.taps.size(); ++i) {
     const TapProfile& tap = profile.taps[i];
     about["taps"].push_back(tap.name);
-    arrays[str("low_", i)] = encode<float>(tap.low);
-    arrays[str("high_", i)] = encode<float>(tap.high);
-    arrays[str("deviation_", i)] = encode<float>(tap.deviation);
+    add("", i, tap);
+  }
+  // Left out where there are none.
+  for (size_t i = 0; i < profile.states.size(); ++i) {
+    about["states"].push_back(profile.states[i].name);
+    add("state_", i, profile.states[i]);
   }
   arrays["traces"] = encode<float>(profile.traces);
   arrays["predicted"] = encode<double>(profile.predicted.to(at::kDouble));
@@ -76,18 +105,11 @@ Profile read_profile(const std::string& path, const std::string& model_sha256,
                   ": the statistics are of another model than ", model, " (its SHA-256 differs)");
   out.rows = json_field<int64_t>(about, "rows", path);
   out.layer = json_field<std::string>(about, "layer", path);
-  const auto names = json_field<std::vector<std::string>>(about, "taps", path);
-  for (size_t i = 0; i < names.size(); ++i) {
-    TapProfile tap{names[i], take(arrays, str("low_", i), path),
-                   take(arrays, str("high_", i), path), take(arrays, str("deviation_", i), path)};
-    GRAPESHOT_CHECK(tap.low.dim() == 1 && tap.low.sizes() == tap.high.sizes() &&
-                        tap.low.sizes() == tap.deviation.sizes(),
-                    kParse, path, ": the arrays of layer ", i, " differ in size");
-    GRAPESHOT_CHECK(
-        at::isfinite(tap.low).all().item<bool>() && at::isfinite(tap.high).all().item<bool>() &&
-            tap.low.le(tap.high).all().item<bool>() && tap.deviation.ge(0).all().item<bool>(),
-        kParse, path, ": the ranges of layer ", i, " are none");
-    out.taps.push_back(std::move(tap));
+  out.taps =
+      take_ranges(arrays, "", json_field<std::vector<std::string>>(about, "taps", path), path);
+  if (about.contains("states")) {
+    const auto names = json_field<std::vector<std::string>>(about, "states", path);
+    out.states = take_ranges(arrays, "state_", names, path);
   }
   out.traces = take(arrays, "traces", path);
   out.predicted = take(arrays, "predicted", path).to(at::kLong);

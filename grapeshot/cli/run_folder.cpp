@@ -45,6 +45,24 @@ ordered_json numbers(const std::vector<double>& values) {
   return out;
 }
 
+// The part of the property that holds with the finding's own bits of token masks: VNN-LIB says
+// nothing of whole numbers.
+Property at_bits_of(Property property, const at::Tensor& x) {
+  const at::Tensor flat = x.to(at::kFloat).contiguous();
+  const std::span bits(flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel()));
+  for (Region& region : property.regions) region.box = with_bits_of(std::move(region.box), bits);
+  return property;
+}
+
+// Inputs that are bits of masks and 0 where the original has 1.
+std::vector<int32_t> dropped_bits(const Box& box, const at::Tensor& x) {
+  std::vector<int32_t> out;
+  for (const int32_t bit : box.droppable) {
+    if (x[bit].item<float>() == 0.f) out.push_back(bit);
+  }
+  return out;
+}
+
 }  // namespace
 
 void save_npy(const std::string& path, const at::Tensor& x, const std::vector<int64_t>& shape) {
@@ -121,7 +139,7 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
   if (spec.empty()) {
     spec = (place / "property.vnnlib").string();
     write_file((draft / "property.vnnlib").string(),
-               write_vnnlib(instance.property, instance.name));
+               write_vnnlib(at_bits_of(instance.property, finding.x), instance.name));
   }
   const Confirmation& c = finding.confirmation;
   ordered_json out;
@@ -140,8 +158,9 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
   out["margin_float64"] = number(c.verdict64.margin);
   out["rounding"] = number(c.rounding);
   out["outputs"] = numbers(c.y32);
-  out["nearest_float32_inputs"] =
-      instance.property.regions[static_cast<size_t>(c.verdict32.region)].box.nearest;
+  const Box& box = instance.property.regions[static_cast<size_t>(c.verdict32.region)].box;
+  out["nearest_float32_inputs"] = box.nearest;
+  if (!box.droppable.empty()) out["dropped_inputs"] = dropped_bits(box, finding.x);
   out["mutation"] = finding.mutation;
   out["ids"] = {{"seed", seed},
                 {"shard_seed", finding.shard_seed},

@@ -68,6 +68,26 @@ std::vector<at::Tensor> scaled_means(const std::vector<at::Tensor>& means,
   return out;
 }
 
+CriterionSetup criterion_setup(const Model& model, bool every_tap) {
+  CriterionSetup setup;
+  for (const int64_t tap : counted_taps(model, every_tap)) {
+    setup.taps.push_back(model.taps()[static_cast<size_t>(tap)].name);
+    setup.neurons.push_back(model.taps()[static_cast<size_t>(tap)].neurons);
+  }
+  setup.model = model.name();
+  setup.recurrent = model.recurrent_layers();
+  setup.attention = model.attention_layers();
+  return setup;
+}
+
+void CriterionRow::add_to(Wanted& wanted) const {
+  wanted.largest = wanted.largest || activations;
+  wanted.means = wanted.means || means;
+  wanted.extremes = wanted.extremes || extremes;
+  wanted.states = wanted.states || states;
+  wanted.attention = wanted.attention || attention;
+}
+
 int64_t rows_of(const Observation& seen) {
   if (seen.y.defined()) return seen.y.size(0);
   for (const auto* of : {&seen.activations, &seen.means}) {
@@ -85,8 +105,9 @@ int64_t total_of(std::span<const int64_t> neurons) {
 std::span<const CriterionRow> criteria() {
   static const std::vector<CriterionRow> kAll = [] {
     std::vector<CriterionRow> all;
-    for (const auto group : {neuron_criteria(), range_criteria(), top_criteria(),
-                             surprise_criteria(), pair_criteria(), output_criteria()}) {
+    for (const auto group :
+         {neuron_criteria(), range_criteria(), top_criteria(), surprise_criteria(), pair_criteria(),
+          output_criteria(), sequence_criteria()}) {
       all.insert(all.end(), group.begin(), group.end());
     }
     return all;
@@ -99,6 +120,14 @@ const CriterionRow& find_criterion(std::string_view name) {
 }
 
 std::unique_ptr<Criterion> make_criterion(const CriterionRow& row, const CriterionSetup& setup) {
+  const auto check_layers = [&](bool needed, const std::vector<SequenceTap>& layers,
+                                std::string_view what) {
+    GRAPESHOT_CHECK(!needed || !layers.empty(), kInvalidArgument, setup.model, ": has no ", what,
+                    ", which criterion ", row.name, " looks at");
+  };
+  check_layers(row.states, setup.recurrent, "recurrent layer");
+  check_layers(row.attention, setup.attention,
+               "attention, a softmax over the last axis times a tensor that depends on the input");
   if (row.profiled) {
     GRAPESHOT_CHECK(setup.profile, kInvalidArgument, "criterion ", row.name,
                     " needs reference statistics: `grapeshot profile MODEL --data X.npy --out "

@@ -43,7 +43,12 @@ struct CriterionSetup {
   std::vector<int64_t> neurons = {};  ///< of every tap
   CoverageOptions options = {};
   const Profile* profile = nullptr;  ///< reference statistics of the model, where there are some
+  std::string model = "the model";   ///< its name, for messages
+  std::vector<SequenceTap> recurrent = {}, attention = {};  ///< as Model has them
 };
+
+/// For the taps of `model` that counted_taps() names; options and profile are left to the caller.
+[[nodiscard]] CriterionSetup criterion_setup(const Model& model, bool every_tap);
 
 /// One batch, as Trace has it; by tap of the setup, undefined or empty where not wanted.
 struct Observation {
@@ -51,6 +56,9 @@ struct Observation {
   std::vector<at::Tensor> activations = {};  ///< [N, neurons]
   std::vector<at::Tensor> means = {};        ///< [N, neurons]
   std::vector<at::Tensor> extremes = {};     ///< [N, 2]
+  // By layer, as Trace has them; empty where not wanted.
+  std::vector<at::Tensor> states = {};     ///< [N, steps, units]
+  std::vector<at::Tensor> attention = {};  ///< [N, heads, queries, keys]
 };
 
 class Criterion {
@@ -77,6 +85,11 @@ struct CriterionRow {
   bool profiled = false;   ///< compares with reference statistics
   bool share = true;       ///< its value is a share of something
   bool repeatable = true;  ///< the same batch again gains nothing
+  // Layers without which there is nothing to look at.
+  bool states = false, attention = false;
+
+  /// Adds what it looks at to what is recorded.
+  void add_to(Wanted& wanted) const;
 };
 
 [[nodiscard]] std::span<const CriterionRow> criteria();

@@ -19,6 +19,7 @@ namespace grapeshot {
 [[nodiscard]] std::span<const CriterionRow> surprise_criteria();  ///< lsa, dsa, mdsa
 [[nodiscard]] std::span<const CriterionRow> pair_criteria();      ///< ss, sv, vs, vv
 [[nodiscard]] std::span<const CriterionRow> output_criteria();    ///< ann, nlc
+[[nodiscard]] std::span<const CriterionRow> sequence_criteria();  ///< hidden, attention
 
 /// Things to cover, numbered. Rows of one batch may share a gain: what counts is whether an earlier
 /// batch has covered it.

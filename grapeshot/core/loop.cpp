@@ -20,6 +20,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kLineageSteps = 100;
 // Share of new lineages that continue from a kept input instead of beginning afresh.
 constexpr double kKeptShare = 0.2;
+// Share of lineages that begin with tokens dropped, where a mutation may do that.
+constexpr double kDropShare = 0.5;
 // Hits of one instance that one iteration passes on: a second or third may be confirmed when
 // rounding undoes the first.
 constexpr int64_t kHitsPerInstance = 3;
@@ -79,7 +81,7 @@ Shard::Shard(const WorkerSetup& setup, const LoopOptions& options)
       specs_(setup.specs),
       coverage_(setup.coverage),
       options_(options),
-      mutations_(parse_mutations(options.mutations, options.weights)),
+      mutations_(parse_mutations(options.mutations, options.weights, specs_->masks().any())),
       scale_(&find_scale(options.scale)),
       paper_(options.schedule == "paper"),
       head_(setup.head),
@@ -87,6 +89,8 @@ Shard::Shard(const WorkerSetup& setup, const LoopOptions& options)
       batch_(batch_rows(options, setup, paper_)),
       micro_(even_pieces(batch_, pass_rows(setup))),
       bfloat16_(setup.bfloat16),
+      drops_tokens_(std::ranges::any_of(
+          mutations_, [](const WeightedMutation& each) { return each.mutation->masks; })),
       rng_(setup.seed, setup.originals.device()),
       corpus_(setup.originals, corpus_capacity(setup.corpus_bytes, setup.model->inputs())),
       violations_(setup.violations ? setup.violations : &own_violations_),
@@ -181,6 +185,7 @@ bool Shard::begin_lineages() {
     // A kept input continues at half of a lineage's steps: near it, not across the box.
     stage.index_fill_(0, to, std::floor(0.5 * kLineageSteps / static_cast<double>(options_.steps)));
   }
+  if (drops_tokens_) x = drop_tokens(x, specs_->gather(region).masks, kDropShare, rng_);
   const auto begin_with = [&](at::Tensor& of, const at::Tensor& value) {
     of = n == batch_ ? value : of.index_copy(0, rows, value);
   };
@@ -235,11 +240,7 @@ void Shard::draw_fair(Batch& batch) {
 
 Shard::Batch Shard::draw() {
   Batch batch;
-  if (paper_) {
-    draw_paper(batch);
-  } else {
-    draw_fair(batch);
-  }
+  paper_ ? draw_paper(batch) : draw_fair(batch);
   return batch;
 }
 
@@ -248,10 +249,11 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
                          const Deadline& deadline, Judged& judged, Iteration& iteration) {
   const int64_t n = end - begin;
   const bool all = n == batch_;
-  const RowSpec spec = all ? batch.spec : batch.spec.slice(begin, end);
   const auto rows = [&](const at::Tensor& t) {
     return all || t.size(0) == 1 ? t : t.slice(0, begin, end);
   };
+  const RowSpec spec =
+      with_bits_of(all ? batch.spec : batch.spec.slice(begin, end), rows(batch.seeds.x));
   const at::Tensor best_x = rows(judged.best_x), best_margin = rows(judged.best_margin);
   const auto judge = [&](const at::Tensor& x, const at::Tensor& margin) {
     keep_better(best_x, best_margin, x, margin);
@@ -289,13 +291,14 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
                           options_.steps,
                           &objective,
                           rng_,
-                          deadline};
+                          deadline,
+                          spec.masks};
   const at::Tensor x = mutation.apply(rows(batch.seeds.x), context);
   // One forward pass for the candidate's verdict, with activations where they can still gain.
   const bool gains = coverage_->open();
   const Wanted wanted = gains ? coverage_->wanted() : Wanted();
   Trace trace;
-  if (wanted.taps.empty()) {
+  if (wanted.nothing()) {
     trace.y = iteration.forward(*model_, x, head_);
   } else {
     trace = iteration.trace(*model_, x, head_, wanted);
@@ -453,11 +456,7 @@ Iteration Shard::iterate(const Deadline& deadline) {
     iteration.distinct_violations = violations_->insert(judged.x, violating);
   }
   note_best(batch, judged, iteration);
-  if (paper_) {
-    keep_paper(batch, judged);
-  } else {
-    keep_fair(batch, judged);
-  }
+  paper_ ? keep_paper(batch, judged) : keep_fair(batch, judged);
   ++iteration_;
   iteration.cut_short = judged.rows < batch_ || deadline.expired();
   return iteration;

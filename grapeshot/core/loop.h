@@ -79,6 +79,7 @@ class Shard final : public Worker {
   uint64_t seed_;
   int64_t batch_, micro_, iteration_ = 0;
   bool bfloat16_;
+  bool drops_tokens_;  ///< some mutation of masks is among them
   Rng rng_;
   Corpus corpus_;
   SharedViolations own_violations_;

@@ -52,6 +52,12 @@ struct Tap {
   int64_t neurons = 0;     ///< channels of a convolution, units of a linear layer
 };
 
+/// A layer whose values are looked at one by one: step by step, or head by head.
+struct SequenceTap {
+  std::string name;            ///< the ONNX tensor
+  std::vector<int64_t> shape;  ///< of one row
+};
+
 /// The taps to record, and what of each.
 struct Wanted {
   Wanted() = default;
@@ -62,6 +68,11 @@ struct Wanted {
   bool largest = true;    ///< Trace::activations
   bool means = false;     ///< Trace::means
   bool extremes = false;  ///< Trace::extremes
+  // Of all layers that have them.
+  bool states = false;     ///< Trace::states
+  bool attention = false;  ///< Trace::attention
+
+  [[nodiscard]] bool nothing() const { return taps.empty() && !states && !attention; }
 };
 
 struct Trace {
@@ -70,6 +81,9 @@ struct Trace {
   std::vector<at::Tensor> activations = {};  ///< [N, neurons], max |a| over space
   std::vector<at::Tensor> means = {};        ///< [N, neurons], mean a over space
   std::vector<at::Tensor> extremes = {};     ///< [N, 2], least and largest a of the layer
+  // Per layer, where wanted.
+  std::vector<at::Tensor> states = {};     ///< [N, steps, units] of Model::recurrent_layers()
+  std::vector<at::Tensor> attention = {};  ///< [N, heads, queries, keys] of attention_layers()
 };
 
 /// dL/dy [N, K] for the outputs y [N, K] of a gradient pass.
@@ -141,6 +155,14 @@ class Model {
   /// All taps, in graph order.
   [[nodiscard]] virtual const std::vector<Tap>& taps() const = 0;
 
+  /// Recurrent layers, [steps, units], in graph order: the hidden states in the order in which they
+  /// are computed, all directions and ONNX's own batch among the units. Those whose sequences end
+  /// early (sequence_lens) are left out.
+  [[nodiscard]] virtual const std::vector<SequenceTap>& recurrent_layers() const;
+  /// Attention weights, [heads, queries, keys]: what a softmax over the keys multiplies values with
+  /// that depend on the input.
+  [[nodiscard]] virtual const std::vector<SequenceTap>& attention_layers() const;
+
   /// One forward pass, BatchNormalization unfolded, so that the activations are those of the file,
   /// with what is `wanted` of taps.
   [[nodiscard]] virtual Trace trace(const at::Tensor& x, Head head, const Wanted& wanted) const = 0;
@@ -158,5 +180,14 @@ class Model {
   /// float64): the evaluation that confirms what the batched passes proposed.
   [[nodiscard]] virtual at::Tensor evaluate(const at::Tensor& x) const = 0;
 };
+
+inline const std::vector<SequenceTap>& Model::recurrent_layers() const {
+  static const std::vector<SequenceTap> kNone;
+  return kNone;
+}
+
+inline const std::vector<SequenceTap>& Model::attention_layers() const {
+  return Model::recurrent_layers();
+}
 
 }  // namespace grapeshot

@@ -81,6 +81,27 @@ at::Tensor flip(const at::Tensor& x, MutationContext& context) {
   return in_box(at::where(u < share, side, x), context);
 }
 
+// Drops tokens and takes others back: one at least, and a random share of them.
+at::Tensor mask(const at::Tensor& x, const TokenMasks& masks, Rng& rng) {
+  at::Tensor out = x.clone();
+  if (!masks.any() || x.size(0) == 0) return out;
+  constexpr double kNever = 2.;
+  const at::Tensor bits = x.index_select(1, masks.inputs);
+  const at::Tensor fixed = masks.droppable.logical_not();
+  const at::Tensor share = at::rand({x.size(0), 1}, rng.generator(), x.options()).pow(4);
+  const at::Tensor u = uniform(bits, rng).masked_fill_(fixed, kNever);
+  const at::Tensor flips = (u < share).logical_or_(u == u.amin(1, /*keepdim=*/true));
+  const at::Tensor dropped = (bits == 0).logical_xor(flips).logical_and_(masks.droppable);
+  // Of more than may be at a time some, at random.
+  const at::Tensor order = uniform(bits, rng)
+                               .masked_fill_(dropped.logical_not(), kNever)
+                               .argsort(1, false)
+                               .argsort(1, false);
+  const at::Tensor kept = dropped.logical_and(order < masks.most.unsqueeze(1));
+  const at::Tensor fresh = at::where(masks.droppable, kept.logical_not().to(x.scalar_type()), bits);
+  return out.index_copy_(1, masks.inputs, fresh);
+}
+
 constexpr Mutation kTable[] = {
     {"gradient", "T projected sign-gradient steps of 2 eta / T (paper's Eq. 10; T = 1 is FGSM).",
      gradient, true, 0.5, 0.},
@@ -92,9 +113,19 @@ constexpr Mutation kTable[] = {
      descent, true, 0., 0.8},
     {"flip", "Sets a random share of the coordinates to one of their bounds.", flip, false, 0.,
      0.1},
+    {"mask", "Drops tokens by the bits of their mask, and takes others back.",
+     [](const at::Tensor& x, MutationContext& context) {
+       return mask(x, context.masks, context.rng);
+     },
+     false, 0., 0.1, true},
 };
 
 }  // namespace
+
+at::Tensor drop_tokens(const at::Tensor& x, const TokenMasks& masks, double share, Rng& rng) {
+  const at::Tensor some = at::rand({x.size(0), 1}, rng.generator(), x.options()) < share;
+  return at::where(some, mask(x, masks, rng), x);
+}
 
 std::span<const Mutation> mutations() {
   return kTable;
@@ -104,7 +135,8 @@ const Mutation& find_mutation(std::string_view name) {
   return find_row(mutations(), name, "mutation");
 }
 
-std::vector<WeightedMutation> parse_mutations(std::string_view set, std::string_view weights) {
+std::vector<WeightedMutation> parse_mutations(std::string_view set, std::string_view weights,
+                                              bool masks) {
   std::vector<double> weight(std::size(kTable), 0.);
   const auto index = [](std::string_view name) {
     return static_cast<size_t>(&find_mutation(name) - kTable);
@@ -130,7 +162,7 @@ std::vector<WeightedMutation> parse_mutations(std::string_view set, std::string_
   }
   std::vector<WeightedMutation> out;
   for (size_t i = 0; i < weight.size(); ++i) {
-    if (weight[i] > 0.) out.push_back({&kTable[i], weight[i]});
+    if (weight[i] > 0. && (masks || !kTable[i].masks)) out.push_back({&kTable[i], weight[i]});
   }
   GRAPESHOT_CHECK(!out.empty(), kInvalidArgument, "no mutation has a weight above 0");
   return out;

@@ -16,6 +16,7 @@
 
 #include "grapeshot/base/deadline.h"
 #include "grapeshot/core/rng.h"
+#include "grapeshot/core/spec.h"
 
 namespace grapeshot {
 
@@ -25,7 +26,7 @@ using Objective = std::function<at::Tensor(const at::Tensor& x)>;
 
 /// What a mutation may read besides the batch.
 struct MutationContext {
-  at::Tensor lo, hi;  ///< [N, D]: the legal box, lo <= hi
+  at::Tensor lo, hi;  ///< [N, D]: the legal box, lo <= hi; bits of masks have x's own value there
   at::Tensor eta;     ///< [N, D] or [1, 1]: the step, >= 0
   double range;       ///< eta is this share of every range, or 0: of another kind
   double share;       ///< s in (0, 1]: eta / s is how far a row may want to go
@@ -35,6 +36,7 @@ struct MutationContext {
   const Objective* objective;  ///< for mutations with `gradient`, else null
   Rng& rng;                    ///< the only source of randomness: same state, same result
   Deadline deadline;           ///< gradient mutations stop early when it expires
+  TokenMasks masks = {};       ///< for mutations with `masks`, which alone may change those inputs
 };
 
 /// Returns a changed copy of `x` ([N, D], float32) with every row in its box: row i depends on row
@@ -48,7 +50,12 @@ struct Mutation {
   bool gradient;          ///< takes T forward and backward passes
   double paper_weight;    ///< in the set `paper`, 0 when not in it
   double default_weight;  ///< in the set `default`, 0 when not in it
+  bool masks = false;     ///< for token masks: left out where there are none
 };
+
+/// What mutation `mask` does to a random `share` of the rows, the others as they are.
+[[nodiscard]] at::Tensor drop_tokens(const at::Tensor& x, const TokenMasks& masks, double share,
+                                     Rng& rng);
 
 /// All mutations, in table order.
 [[nodiscard]] std::span<const Mutation> mutations();
@@ -64,8 +71,10 @@ struct WeightedMutation {
 
 /// `set` is "paper", "default" or names joined by commas; `weights` is "" or name=weight pairs
 /// joined by commas, which override the set's own and may take a mutation out (0) or add one.
-/// Throws kNotFound for unknown names, kInvalidArgument for bad numbers or when nothing is left.
+/// Those for token masks are left out unless `masks`. Throws kNotFound for unknown names,
+/// kInvalidArgument for bad numbers or when nothing is left.
 [[nodiscard]] std::vector<WeightedMutation> parse_mutations(std::string_view set,
-                                                            std::string_view weights);
+                                                            std::string_view weights,
+                                                            bool masks = false);
 
 }  // namespace grapeshot

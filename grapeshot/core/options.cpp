@@ -55,7 +55,7 @@ void apply_mode(LoopOptions& options, std::string_view name) {
 }
 
 void check_criterion_options(const CriterionOptions& o, double tau) {
-  constexpr int64_t kMost = 1'000'000;
+  constexpr int64_t kMost = 1'000'000, kMostCells = 1000;
   check_range(tau >= 0. && std::isfinite(tau), "tau", "at least 0");
   check_range(o.sections >= 1 && o.sections <= kMost, "sections", "from 1 to 1000000");
   check_range(o.sigma >= 0. && std::isfinite(o.sigma), "sigma", "at least 0");
@@ -64,6 +64,7 @@ void check_criterion_options(const CriterionOptions& o, double tau) {
   check_range(o.upper_bound >= 0. && std::isfinite(o.upper_bound), "upper-bound", "at least 0");
   check_range(o.distance >= 0. && std::isfinite(o.distance), "distance", "at least 0");
   check_range(o.sign_ratio >= 0. && o.sign_ratio <= 1., "sign-ratio", "from 0 to 1");
+  check_range(o.cells >= 1 && o.cells <= kMostCells, "cells", "from 1 to 1000");
   check_range(o.value_ratio > 1. && std::isfinite(o.value_ratio), "value-ratio", "above 1");
 }
 
@@ -97,7 +98,7 @@ void check_options(const LoopOptions& o) {
   check_choice(o.schedule, {"fair", "paper"}, "schedule");
   check_choice(o.coverage, {"global", "best-input"}, "coverage");
   (void)find_scale(o.scale);
-  if (o.mutations != "portfolio") (void)parse_mutations(o.mutations, o.weights);
+  if (o.mutations != "portfolio") (void)parse_mutations(o.mutations, o.weights, true);
   check_range(o.mutations != "portfolio" || o.weights.empty(), "weights",
               "left out with --mutations portfolio");
   std::istringstream names(o.criterion + "," + o.criteria);

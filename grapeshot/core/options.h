@@ -20,6 +20,7 @@ struct CriterionOptions {
   double distance = 1.;     ///< of ann: squared, between outputs
   double sign_ratio = 0.2;  ///< of ss, sv, vs, vv: other neurons that may change sign, a share
   double value_ratio = 2.;  ///< and the factor that counts as a change of value
+  int64_t cells = 10;       ///< of hidden, attention: parts of a unit's range, of an entropy's
 };
 
 template <class Options, class Visitor>
@@ -34,6 +35,8 @@ void describe_criteria(Options& options, Visitor&& visit) {
   visit("sign-ratio", options.sign_ratio,
         "ss, sv, vs, vv: share of a layer's other neurons that may change sign");
   visit("value-ratio", options.value_ratio, "sv, vs, vv: factor that counts as a change of value");
+  visit("cells", options.cells,
+        "hidden: parts of a unit's range; attention: parts of a head's range of entropy");
 }
 
 struct LoopOptions {

@@ -13,6 +13,11 @@ const TapProfile* Profile::find(const std::string& tap) const {
   return it == taps.end() ? nullptr : &*it;
 }
 
+const TapProfile* Profile::find_states(const std::string& of) const {
+  const auto it = std::ranges::find(states, of, &TapProfile::name);
+  return it == states.end() ? nullptr : &*it;
+}
+
 std::vector<int64_t> counted_taps(const Model& model, bool every_tap) {
   std::vector<int64_t> out;
   for (size_t i = 0; i < model.taps().size(); ++i) {
@@ -41,6 +46,7 @@ size_t find_layer(const Model& model, const std::vector<int64_t>& taps, const st
 // Sums of one tap's activations, from which its moments come.
 struct Moments {
   at::Tensor low, high, sum, squares;
+  int64_t count = 0;
 
   void add(const at::Tensor& activations) {
     const at::Tensor a = activations.to(at::kDouble);
@@ -49,6 +55,13 @@ struct Moments {
     high = first ? a.amax(0) : at::maximum(high, a.amax(0));
     sum = first ? a.sum(0) : sum + a.sum(0);
     squares = first ? a.square().sum(0) : squares + a.square().sum(0);
+    count += a.size(0);
+  }
+
+  [[nodiscard]] TapProfile profile(const std::string& name) const {
+    const auto n = static_cast<double>(count);
+    const at::Tensor deviation = (squares / n - (sum / n).square()).clamp_min(0.).sqrt();
+    return {name, low.to(at::kFloat), high.to(at::kFloat), deviation.to(at::kFloat)};
   }
 };
 
@@ -65,7 +78,8 @@ Profile make_profile(const Model& model, const at::Tensor& x, const std::string&
   }
   counted.largest = others.largest = false;
   counted.means = others.means = true;
-  std::vector<Moments> moments(model.taps().size());
+  counted.states = true;
+  std::vector<Moments> moments(model.taps().size()), states(model.recurrent_layers().size());
   std::vector<at::Tensor> traces, predicted;
   Profile out;
   for (const at::Tensor& part : x.split(rows)) {
@@ -75,6 +89,7 @@ Profile make_profile(const Model& model, const at::Tensor& x, const std::string&
     for (const Trace* trace : {&first, &second}) {
       for (const at::Tensor& a : trace->means) good.logical_and_(at::isfinite(a).all(1));
     }
+    for (const at::Tensor& a : first.states) good.logical_and_(at::isfinite(a).flatten(1).all(1));
     const at::Tensor kept = good.nonzero().squeeze(1);
     if (kept.size(0) == 0) continue;
     out.rows += kept.size(0);
@@ -85,18 +100,19 @@ Profile make_profile(const Model& model, const at::Tensor& x, const std::string&
     };
     take(counted, first);
     take(others, second);
+    for (size_t k = 0; k < states.size(); ++k) {
+      states[k].add(first.states[k].index_select(0, kept).flatten(0, 1));
+    }
     traces.push_back(first.means[at_layer].index_select(0, kept).to(at::kFloat).contiguous());
     predicted.push_back(first.y.index_select(0, kept).argmax(1));
   }
   GRAPESHOT_CHECK(out.rows > 0, kInvalidArgument, model.name(),
                   ": no input of the data has finite activations");
-  const auto n = static_cast<double>(out.rows);
   for (size_t t = 0; t < moments.size(); ++t) {
-    const Moments& m = moments[t];
-    const at::Tensor mean = m.sum / n;
-    const at::Tensor deviation = (m.squares / n - mean.square()).clamp_min(0.).sqrt();
-    out.taps.push_back({model.taps()[t].name, m.low.to(at::kFloat), m.high.to(at::kFloat),
-                        deviation.to(at::kFloat)});
+    out.taps.push_back(moments[t].profile(model.taps()[t].name));
+  }
+  for (size_t k = 0; k < states.size(); ++k) {
+    out.states.push_back(states[k].profile(model.recurrent_layers()[k].name));
   }
   out.layer = model.taps()[static_cast<size_t>(counted.taps[at_layer])].name;
   out.traces = at::cat(traces);

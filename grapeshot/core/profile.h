@@ -24,6 +24,7 @@ struct Profile {
   std::string model_sha256;
   int64_t rows = 0;  ///< inputs it was made of
   std::vector<TapProfile> taps;
+  std::vector<TapProfile> states = {};  ///< of recurrent layers' units, over all steps
   // Of one layer: the traces that surprise is measured against.
   std::string layer;
   at::Tensor traces = {};     ///< [rows, neurons] float32
@@ -31,6 +32,7 @@ struct Profile {
 
   /// Null when there is no such tap.
   [[nodiscard]] const TapProfile* find(const std::string& tap) const;
+  [[nodiscard]] const TapProfile* find_states(const std::string& of) const;
 };
 
 /// The statistics of `model` on x [N, D], N >= 1, in pieces of `rows`. `layer`: the tap whose

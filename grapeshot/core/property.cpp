@@ -32,9 +32,24 @@ double case_margin(const Case& c, std::span<const double> y) {
 }
 
 bool contains(const Box& box, std::span<const float> x) {
-  for (size_t i = 0; i < x.size(); ++i)
-    if (!(x[i] >= box.lo[i] && x[i] <= box.hi[i])) return false;  // also false for NaN
+  int64_t dropped = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] >= box.lo[i] && x[i] <= box.hi[i]) continue;  // never for NaN
+    const bool bit =
+        x[i] == 0.f && std::ranges::binary_search(box.droppable, static_cast<int32_t>(i));
+    if (!bit || ++dropped > box.most_dropped) return false;
+  }
   return true;
+}
+
+Box with_bits_of(Box box, std::span<const float> x) {
+  for (const int32_t bit : box.droppable) {
+    const auto i = static_cast<size_t>(bit);
+    box.lo[i] = box.hi[i] = x[i];
+  }
+  box.droppable.clear();
+  box.most_dropped = 0;
+  return box;
 }
 
 Verdict judge(const Property& property, std::span<const float> x, std::span<const double> y) {

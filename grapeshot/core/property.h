@@ -39,6 +39,10 @@ struct Box {
   std::vector<int32_t> nearest;  ///< inputs whose two bounds are one decimal that is no float32:
                                  ///< lo == hi == the nearest float32 there
   bool empty = false;            ///< some input has no float32 between two different bounds
+  /// Bits of a token mask, ascending: lo == hi == 1 there, but exactly 0 is inside as well, for
+  /// `most_dropped` of them at a time.
+  std::vector<int32_t> droppable = {};
+  int64_t most_dropped = 0;
 };
 
 struct Region {
@@ -69,8 +73,11 @@ struct Verdict {
 [[nodiscard]] Verdict judge(const Property& property, std::span<const float> x,
                             std::span<const double> y);
 
-/// Whether every x[i] lies between lo[i] and hi[i].
+/// Whether every x[i] lies between lo[i] and hi[i], but for bits that are dropped.
 [[nodiscard]] bool contains(const Box& box, std::span<const float> x);
+
+/// The part of `box` in which the bits of token masks are what they are in `x`, as a plain box.
+[[nodiscard]] Box with_bits_of(Box box, std::span<const float> x);
 
 /// The label y when the cases are exactly {Y_j >= Y_y : all j != y} (top-1 robustness), else -1.
 [[nodiscard]] int64_t top1_label(const Region& region, int64_t outputs);

@@ -31,6 +31,33 @@ at::Tensor boxes(std::span<const Property* const> properties, int64_t regions,
   return out;
 }
 
+TokenMasks masks_of(std::span<const Property* const> properties, int64_t regions) {
+  std::vector<int64_t> inputs, most;
+  for (const Property* property : properties) {
+    for (const Region& region : property->regions) {
+      inputs.insert(inputs.end(), region.box.droppable.begin(), region.box.droppable.end());
+      most.push_back(region.box.most_dropped);
+    }
+  }
+  if (inputs.empty()) return {};
+  std::ranges::sort(inputs);
+  const auto [end, last] = std::ranges::unique(inputs);
+  inputs.erase(end, last);
+  TokenMasks out{at::tensor(inputs, at::kLong), at::zeros({regions, std::ssize(inputs)}, at::kBool),
+                 at::tensor(most, at::kLong)};
+  auto droppable = out.droppable.accessor<bool, 2>();
+  int64_t r = 0;
+  for (const Property* property : properties) {
+    for (const Region& region : property->regions) {
+      for (const int32_t bit : region.box.droppable) {
+        droppable[r][std::ranges::lower_bound(inputs, bit) - inputs.begin()] = true;
+      }
+      ++r;
+    }
+  }
+  return out;
+}
+
 struct Nearest {
   at::Tensor margin;  // [N]
   at::Tensor flat;    // [N], index of the deciding row among C * M
@@ -150,7 +177,8 @@ constexpr OutputKind kTable[] = {
 
 RowSpec RowSpec::slice(int64_t begin, int64_t end) const {
   const auto part = [&](const at::Tensor& t) { return t.defined() ? t.slice(0, begin, end) : t; };
-  return {part(lo), part(hi), part(label), part(a), part(b)};
+  return {part(lo), part(hi), part(label),
+          part(a),  part(b),  {masks.inputs, part(masks.droppable), part(masks.most)}};
 }
 
 SpecTensors::SpecTensors(std::span<const Property* const> properties) {
@@ -176,6 +204,7 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
   const auto regions = static_cast<int64_t>(instance.size());
   lo_ = boxes(properties, regions, &Box::lo);
   hi_ = boxes(properties, regions, &Box::hi);
+  masks_ = masks_of(properties, regions);
   instance_ = at::tensor(instance, at::kLong);
   first_region_ = at::tensor(first, at::kLong);
   if (!empty && std::ranges::all_of(labels, [](int64_t label) { return label >= 0; })) {
@@ -210,7 +239,8 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
 }
 
 void SpecTensors::move_to(at::Device device) {
-  for (at::Tensor* each : {&lo_, &hi_, &instance_, &label_, &a_, &b_}) {
+  for (at::Tensor* each : {&lo_, &hi_, &instance_, &label_, &a_, &b_, &masks_.inputs,
+                           &masks_.droppable, &masks_.most}) {
     if (each->defined()) *each = each->to(device);
   }
 }
@@ -219,7 +249,17 @@ RowSpec SpecTensors::gather(const at::Tensor& region) const {
   const auto pick = [&](const at::Tensor& t) {
     return t.defined() ? t.index_select(0, region) : t;
   };
-  return {pick(lo_), pick(hi_), pick(label_), pick(a_), pick(b_)};
+  return {pick(lo_), pick(hi_), pick(label_),
+          pick(a_),  pick(b_),  {masks_.inputs, pick(masks_.droppable), pick(masks_.most)}};
+}
+
+RowSpec with_bits_of(const RowSpec& spec, const at::Tensor& x) {
+  RowSpec out = spec;
+  if (!spec.masks.any()) return out;
+  const at::Tensor bits = x.index_select(1, spec.masks.inputs);
+  out.lo = spec.lo.index_copy(1, spec.masks.inputs, bits);
+  out.hi = spec.hi.index_copy(1, spec.masks.inputs, bits);
+  return out;
 }
 
 at::Tensor box_centre(const at::Tensor& lo, const at::Tensor& hi) {

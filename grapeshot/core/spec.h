@@ -17,11 +17,22 @@
 
 namespace grapeshot {
 
+/// Bits of token masks: S inputs that are 0 or 1, never between. lo and hi of a box have their
+/// values in the original; some that are 1 may be 0 instead.
+struct TokenMasks {
+  at::Tensor inputs;     ///< [S] int64, ascending; undefined where the model has no masks
+  at::Tensor droppable;  ///< [N, S] bool: may be 0 instead
+  at::Tensor most;       ///< [N] int64: of them at a time
+
+  [[nodiscard]] bool any() const { return inputs.defined(); }
+};
+
 /// What N rows have to satisfy.
 struct RowSpec {
   at::Tensor lo, hi;  ///< [N, D]
   at::Tensor label;   ///< [N] int64 when all regions are top-1, else undefined
   at::Tensor a, b;    ///< [N, C, M, K] and [N, C, M] otherwise: a case holds when a y <= b in all M
+  TokenMasks masks = {};
 
   /// Rows [begin, end) as views.
   [[nodiscard]] RowSpec slice(int64_t begin, int64_t end) const;
@@ -42,6 +53,8 @@ class SpecTensors {
   [[nodiscard]] bool top1() const { return label_.defined(); }
   [[nodiscard]] int64_t cases() const { return cases_; }  ///< of the region with most
 
+  [[nodiscard]] const TokenMasks& masks() const { return masks_; }  ///< by region
+
   /// Moves all but first_region() to `device`.
   void move_to(at::Device device);
 
@@ -50,11 +63,16 @@ class SpecTensors {
 
  private:
   at::Tensor lo_, hi_, instance_, first_region_, label_, a_, b_;
+  TokenMasks masks_;
   int64_t cases_ = 1;
 };
 
 /// x [N, D] moved to the nearest point of its box.
 [[nodiscard]] at::Tensor project(const at::Tensor& x, const RowSpec& spec);
+
+/// `spec` with boxes in which every bit of a token mask is what it is in x [N, D]: whatever else
+/// moves, only a mutation of masks changes one.
+[[nodiscard]] RowSpec with_bits_of(const RowSpec& spec, const at::Tensor& x);
 
 /// The middle of boxes given by their bounds, of any shape; inside, whatever rounding does.
 [[nodiscard]] at::Tensor box_centre(const at::Tensor& lo, const at::Tensor& hi);

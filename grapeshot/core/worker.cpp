@@ -62,11 +62,7 @@ int64_t even_pieces(int64_t rows, int64_t most) {
 SharedCoverage::SharedCoverage(const Model& model, const LoopOptions& options,
                                const Profile* profile)
     : taps_(counted_taps(model, options.every_tap)) {
-  CriterionSetup setup;
-  for (const int64_t tap : taps_) {
-    setup.taps.push_back(model.taps()[static_cast<size_t>(tap)].name);
-    setup.neurons.push_back(model.taps()[static_cast<size_t>(tap)].neurons);
-  }
+  CriterionSetup setup = criterion_setup(model, options.every_tap);
   setup.options.tau = options.tau;
   setup.options.strategy =
       options.coverage == "global" ? CoverageStrategy::kGlobal : CoverageStrategy::kBestInput;
@@ -86,16 +82,13 @@ Wanted SharedCoverage::wanted() {
   const std::lock_guard lock(mutex_);
   Wanted out;
   out.largest = false;
+  for (const auto& [row, criterion] : criteria_) {
+    if (!criterion->complete()) row->add_to(out);
+  }
   for (size_t i = 0; i < taps_.size(); ++i) {
-    bool any = false;
-    for (const auto& [row, criterion] : criteria_) {
-      if (!criterion->wants(i)) continue;
-      any = true;
-      out.largest = out.largest || row->activations;
-      out.means = out.means || row->means;
-      out.extremes = out.extremes || row->extremes;
+    if (std::ranges::any_of(criteria_, [&](const Named& c) { return c.criterion->wants(i); })) {
+      out.taps.push_back(taps_[i]);
     }
-    if (any) out.taps.push_back(taps_[i]);
   }
   return out;
 }
@@ -118,6 +111,8 @@ at::Tensor SharedCoverage::update(const Wanted& wanted, const Trace& trace) {
   seen.activations = by_tap(trace.activations);
   seen.means = by_tap(trace.means);
   seen.extremes = by_tap(trace.extremes);
+  seen.states = trace.states;
+  seen.attention = trace.attention;
   const std::lock_guard lock(mutex_);
   at::Tensor driving;
   for (const auto& [row, criterion] : criteria_) {

@@ -19,6 +19,10 @@ using namespace grapeshot::testing;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
+constexpr std::vector<at::Tensor> Observation::*kSeen[] = {
+    &Observation::activations, &Observation::means, &Observation::extremes, &Observation::states,
+    &Observation::attention};
+
 constexpr CoverageStrategy kStrategies[] = {CoverageStrategy::kGlobal,
                                             CoverageStrategy::kBestInput};
 
@@ -50,12 +54,19 @@ std::vector<float> gain(Criterion& criterion, const std::vector<std::vector<floa
 struct Network {
   std::vector<std::string> taps = {"a", "b", "c"};
   std::vector<int64_t> neurons = {4, 1, 30};
+  std::vector<SequenceTap> recurrent = {{"r", {5, 3}}, {"s", {2, 1}}};
+  std::vector<SequenceTap> attention = {{"h", {2, 4, 3}}};
   Profile profile = {.model_sha256 = "", .rows = 40, .taps = {}, .layer = "c"};
 
   Network() {
     for (size_t t = 0; t < taps.size(); ++t) {
       profile.taps.push_back({taps[t], at::full({neurons[t]}, 0.2f), at::full({neurons[t]}, 0.7f),
                               at::full({neurons[t]}, 0.01f)});
+    }
+    for (const SequenceTap& layer : recurrent) {
+      const int64_t units = layer.shape[1];
+      profile.states.push_back(
+          {layer.name, at::full({units}, 0.2f), at::full({units}, 0.7f), at::full({units}, 0.01f)});
     }
     profile.traces = at::rand({40, 30});
     profile.predicted = at::arange(40) % 3;
@@ -67,7 +78,9 @@ struct Network {
     more.top = 2;
     more.buckets = 50;
     more.upper_bound = 100.;
-    return {taps, neurons, {.strategy = strategy, .tau = 0.9, .more = more}, &profile};
+    more.cells = 7;
+    return {taps,      neurons,  {.strategy = strategy, .tau = 0.9, .more = more}, &profile, "net",
+            recurrent, attention};
   }
 
   [[nodiscard]] Observation batch(int64_t rows) const {
@@ -79,6 +92,13 @@ struct Network {
       const auto [least, most] =
           at::aminmax(at::cat({out.means.back(), at::ones({rows, 1})}, 1), 1);
       out.extremes.push_back(at::stack({least, most}, 1));
+    }
+    for (const SequenceTap& layer : recurrent) {
+      out.states.push_back(at::rand({rows, layer.shape[0], layer.shape[1]}));
+    }
+    for (const SequenceTap& layer : attention) {
+      const auto& size = layer.shape;
+      out.attention.push_back(at::softmax(3. * at::randn({rows, size[0], size[1], size[2]}), 3));
     }
     return out;
   }
@@ -153,8 +173,7 @@ TEST_CASE("criteria: a batch gains what its rows gain together, whatever its siz
     for (int64_t r = 0; r < 9; ++r) {
       Observation one;
       one.y = batch.y.slice(0, r, r + 1);
-      for (const auto of :
-           {&Observation::activations, &Observation::means, &Observation::extremes}) {
+      for (const auto of : kSeen) {
         for (const at::Tensor& a : batch.*of) (one.*of).push_back(a.slice(0, r, r + 1));
       }
       (void)single->update(one);
@@ -178,7 +197,7 @@ TEST_CASE("criteria: NaN and infinity anywhere cover nothing that is not there")
     const auto criterion = make_criterion(row, network.setup(strategy));
     Observation batch = network.batch(3);
     batch.y.fill_(kNan);
-    for (auto of : {&Observation::activations, &Observation::means, &Observation::extremes}) {
+    for (const auto of : kSeen) {
       for (at::Tensor& a : batch.*of) a.fill_(kNan);
     }
     const at::Tensor g = criterion->update(batch);
@@ -214,6 +233,64 @@ TEST_CASE("criteria: without what they compare with there is one clear sentence"
             }).find("--coverage best-input is for nc") != std::string::npos);
     }
   }
+}
+
+TEST_CASE("criteria: without the layers that they look at there is one clear sentence") {
+  const Network network;
+  CriterionSetup setup = network.setup(CoverageStrategy::kGlobal);
+  setup.recurrent.clear();
+  setup.attention.clear();
+  const auto said = [&](const char* name) {
+    return message_of(ErrorCode::kInvalidArgument,
+                      [&] { (void)make_criterion(find_criterion(name), setup); });
+  };
+  CHECK(said("hidden") == "net: has no recurrent layer, which criterion hidden looks at");
+  CHECK(said("attention").starts_with("net: has no attention, "));
+  setup.recurrent = {{"other", {5, 3}}};
+  CHECK(said("hidden").find("know no states of layer 'other'") != std::string::npos);
+}
+
+TEST_CASE("hidden: cells that a unit was in and steps between them, each once an input") {
+  Network network;
+  network.recurrent = {{"r", {3, 1}}};
+  network.profile.states = {{"r", at::zeros({1}), at::ones({1}), at::ones({1})}};
+  CriterionSetup setup = network.setup(CoverageStrategy::kGlobal);
+  setup.options.more.cells = 2;  // 2 cells, 4 steps
+  const auto hidden = make_criterion(find_criterion("hidden"), setup);
+  const auto gain_of = [&](const std::vector<float>& states) {
+    Observation seen;
+    seen.y = at::zeros({static_cast<int64_t>(states.size()) / 3, 2});
+    seen.states = {at::tensor(states).view({-1, 3, 1})};
+    return floats(hidden->update(seen));
+  };
+  // Low, low, low: a cell and a step, whatever their number. Nothing lies outside of the range.
+  CHECK(gain_of({0.f, 0.1f, 0.4f}) == std::vector<float>{2.f});
+  CHECK(hidden->value() == 2. / 6.);
+  CHECK(gain_of({-1.f, 0.1f, 2.f}) == std::vector<float>{0.f});
+  // No step leads over what is outside.
+  CHECK(gain_of({0.1f, 2.f, 1.f, 0.6f, 0.1f, 0.1f}) == std::vector<float>{1.f, 2.f});
+  CHECK(hidden->value() == 4. / 6.);
+  CHECK(gain_of({0.5f, 0.9f, 0.9f}) == std::vector<float>{1.f});
+  CHECK(gain_of({0.4f, 0.9f, 0.2f}) == std::vector<float>{1.f});
+  CHECK(hidden->complete());
+}
+
+TEST_CASE("attention: the strongest key's place beside its query, and how spread the weights are") {
+  Network network;
+  network.attention = {{"h", {1, 2, 2}}};
+  CriterionSetup setup = network.setup(CoverageStrategy::kGlobal);
+  setup.options.more.cells = 2;  // 3 places, 2 parts of the entropy
+  const auto attention = make_criterion(find_criterion("attention"), setup);
+  const auto gain_of = [&](const std::vector<float>& weights) {
+    Observation seen;
+    seen.y = at::zeros({1, 2});
+    seen.attention = {at::tensor(weights).view({1, 1, 2, 2})};
+    return floats(attention->update(seen));
+  };
+  CHECK(gain_of({1.f, 0.f, 0.f, 1.f}) == std::vector<float>{1.f});      // itself, both times
+  CHECK(gain_of({0.f, 1.f, 1.f, 0.f}) == std::vector<float>{2.f});      // the next, the one before
+  CHECK(gain_of({0.5f, 0.5f, 0.4f, 0.6f}) == std::vector<float>{1.f});  // itself, spread
+  CHECK(attention->value() == 4. / 6.);
 }
 
 TEST_CASE("GlobalCov: gains are neurons outside the union before the batch") {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -360,4 +361,48 @@ TEST_CASE(
   const at::Tensor gain = reported.update({0}, {{}, {at::ones({2, 1})}});
   CHECK((!gain.defined() || gain.eq(0).all().item<bool>()));
   CHECK(reported.values() == std::vector<std::pair<std::string, double>>{{"nc", 1.}});
+}
+
+TEST_CASE("iterate: no pass sees a bit of a mask that is no bit, padding that moved, or too many") {
+  // Two inputs, a mask of four tokens, the last of them padding with the input that belongs to it.
+  for (const char* schedule : {"fair", "paper"}) {
+    for (const char* scale : {"ani", "iso", "fixed"}) {
+      CAPTURE(schedule);
+      CAPTURE(scale);
+      Property p =
+          property(6, 1,
+                   {{box({0.f, 0.25f, 1.f, 1.f, 1.f, 0.f}, {1.f, 0.25f, 1.f, 1.f, 1.f, 0.f}),
+                     {{{above(0, kNever)}}}}});
+      p.regions[0].box.droppable = {2, 3, 4};
+      p.regions[0].box.most_dropped = 2;
+      Bench bench({p}, 6);
+      bench.options.schedule = schedule;
+      bench.options.scale = scale;
+      bench.options.mutations = "gradient,boundary,random,descent,flip,mask";
+      bench.options.batch = "32";
+      int64_t rows = 0, dropped_and_moved = 0;
+      const auto look = [&](const at::Tensor& x) {
+        const at::Tensor bits = x.slice(1, 2, 5);
+        CHECK(bits.eq(0).logical_or(bits.eq(1)).all().item<bool>());
+        CHECK(bits.eq(0).sum(1).le(2).all().item<bool>());
+        CHECK(x.select(1, 1).eq(0.25).all().item<bool>());
+        CHECK(x.select(1, 5).eq(0.).all().item<bool>());
+        rows += x.size(0);
+        dropped_and_moved +=
+            bits.eq(0).any(1).logical_and(x.select(1, 0).ne(0.5)).sum().item<int64_t>();
+      };
+      bench.model.on_candidate = bench.model.on_iterate = look;
+      Shard shard = bench.shard();
+      for (int k = 0; k < 60; ++k) (void)shard.iterate(Deadline());
+      CHECK(rows > 1000);
+      // What dropped tokens is a parent of what moves the rest.
+      if (schedule == std::string("fair")) CHECK(dropped_and_moved > 0);
+    }
+  }
+}
+
+TEST_CASE("shard: mutations of masks are left out where there are none") {
+  Bench bench({interval(0, kNever)});
+  bench.options.mutations = "mask";
+  CHECK_THROWS(bench.shard());
 }

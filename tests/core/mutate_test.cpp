@@ -20,13 +20,14 @@ namespace {
 
 constexpr int64_t kInputs = 6;
 
-// A batch with its boxes; every third coordinate cannot move (lo == hi).
+// A batch with its boxes; every third coordinate cannot move (lo == hi): a bit of a token mask.
 struct Setting {
   explicit Setting(int64_t n, uint64_t seed = 5) : rng(seed) {
     Rng boxes(uint64_t{17});
     lo = at::rand({n, kInputs}, boxes.generator()) * 4. - 2.;
     hi = lo + at::rand({n, kInputs}, boxes.generator()) * 3.;
-    if (n > 0) hi.slice(1, 0, kInputs, 3).copy_(lo.slice(1, 0, kInputs, 3));
+    for (at::Tensor* each : {&lo, &hi}) each->slice(1, 0, kInputs, 3).fill_(1.);
+    masks = {at::arange(0, kInputs, 3), at::ones({n, 2}, at::kBool), at::full({n}, 2, at::kLong)};
     x = lo + (hi - lo) * at::rand({n, kInputs}, boxes.generator());
     x = at::clamp(x, lo, hi);
     eta = (hi - lo) * 0.25;
@@ -45,15 +46,27 @@ struct Setting {
     share = step / 1000.;
   }
 
+  /// Whether y lies in the box, in which a mutation of masks may drop bits.
+  [[nodiscard]] bool holds(const at::Tensor& y, const Mutation& mutation) const {
+    at::Tensor rest = y;
+    if (mutation.masks) {
+      const at::Tensor bits = y.index_select(1, masks.inputs);
+      if (!bits.eq(0).logical_or(bits.eq(1)).all().item<bool>()) return false;
+      rest = y.index_fill(1, masks.inputs, 1.);
+    }
+    return rest.ge(lo).logical_and(rest.le(hi)).all().item<bool>();
+  }
+
   at::Tensor apply(const Mutation& mutation) {
-    MutationContext context{lo,           hi,      eta,
-                            /*range=*/0., share,   stage,
-                            true,         steps,   mutation.gradient ? &objective : nullptr,
-                            rng,          deadline};
+    MutationContext context{lo,           hi,       eta,
+                            /*range=*/0., share,    stage,
+                            true,         steps,    mutation.gradient ? &objective : nullptr,
+                            rng,          deadline, masks};
     return mutation.apply(x, context);
   }
 
   at::Tensor lo, hi, x, eta, stage;
+  TokenMasks masks = {};
   double share = 0.25;
   int64_t steps = 4, calls = 0;
   Rng rng;
@@ -99,7 +112,7 @@ TEST_CASE(
       const at::Tensor y = s.apply(mutation);
       CHECK(y.sizes() == s.x.sizes());
       CHECK((y.scalar_type() == at::kFloat));
-      CHECK(y.ge(s.lo).logical_and(y.le(s.hi)).all().item<bool>());
+      CHECK(s.holds(y, mutation));
       CHECK((n == 1 || !at::equal(y, s.x)));
     }
   }
@@ -179,7 +192,7 @@ TEST_CASE("mutations: an expired deadline ends a gradient mutation, still in its
     s.deadline = Deadline(&stop);
     const at::Tensor y = s.apply(mutation);
     CHECK(s.calls == 0);
-    CHECK(y.ge(s.lo).logical_and(y.le(s.hi)).all().item<bool>());
+    CHECK(s.holds(y, mutation));
   }
 }
 
@@ -244,6 +257,40 @@ TEST_CASE("random: normal noise of half a step") {
   CHECK(near(z.abs().gt(3.).to(at::kDouble).mean().item<double>(), 0.0027, 0.0008));
 }
 
+TEST_CASE("mask: bits are 0 or 1, padding stays, no more are dropped than may be, nothing else") {
+  constexpr int64_t kRows = 400, kTokens = 8;
+  const Mutation& mask = find_mutation("mask");
+  Setting s(kRows);
+  s.lo = at::cat({at::zeros({kRows, 3}), at::ones({kRows, kTokens - 2}), at::zeros({kRows, 2})}, 1);
+  s.hi = s.lo.clone();
+  s.hi.slice(1, 0, 3).fill_(1.);  // three inputs that are no bits
+  s.x = s.lo + 0.5 * (s.hi - s.lo);
+  const at::Tensor bits = at::arange(3, 3 + kTokens);
+  s.masks = {bits, s.lo.index_select(1, bits) == 1, at::arange(kRows) % 4};
+  at::Tensor counts = at::zeros({kTokens});
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor before = s.x;
+    s.x = s.apply(mask);
+    CHECK(at::equal(s.x.slice(1, 0, 3), before.slice(1, 0, 3)));
+    const at::Tensor now = s.x.index_select(1, bits);
+    CHECK(now.eq(0).logical_or(now.eq(1)).all().item<bool>());
+    CHECK(now.slice(1, kTokens - 2).eq(0).all().item<bool>());
+    const at::Tensor dropped = now.slice(1, 0, kTokens - 2).eq(0);
+    CHECK(dropped.sum(1).le(s.masks.most).all().item<bool>());
+    counts += now.eq(0).sum(0);
+  }
+  // Every bit takes part, and some rows drop as many as they may.
+  CHECK(counts.slice(0, 0, kTokens - 2).gt(500).all().item<bool>());
+  const at::Tensor dropped = s.x.slice(1, 3, 1 + kTokens).eq(0).sum(1);
+  CHECK(dropped.eq(3).any().item<bool>());
+}
+
+TEST_CASE("mask: without a mask it changes nothing") {
+  Setting s(5);
+  s.masks = {};
+  CHECK(at::equal(s.apply(find_mutation("mask")), s.x));
+}
+
 TEST_CASE("parse_mutations: the paper's set has the weights of its Table 2") {
   const auto paper = parse_mutations("paper", "");
   REQUIRE(paper.size() == 3);
@@ -255,9 +302,11 @@ TEST_CASE("parse_mutations: the paper's set has the weights of its Table 2") {
 TEST_CASE("parse_mutations: the default set is that of the table") {
   const auto all = parse_mutations("default", "");
   double sum = 0.;
+  const auto with_masks = parse_mutations("default", "", true);
   for (const Mutation& each : mutations()) {
-    CHECK(share(all, each.name) == each.default_weight);
-    sum += each.default_weight;
+    CHECK(share(with_masks, each.name) == each.default_weight);
+    CHECK(share(all, each.name) == (each.masks ? 0. : each.default_weight));
+    sum += share(all, each.name);
   }
   CHECK(sum == doctest::Approx(1.));
 }

@@ -74,6 +74,29 @@ TEST_CASE("contains: bounds belong to the box, NaN to none") {
   CHECK(!contains(box({1.f}, {0.f}), std::vector{0.5f}));
 }
 
+TEST_CASE("contains: a bit of a mask is 1, or exactly 0 for as many as may be") {
+  Box b = box({0.f, 1.f, 1.f, 1.f, 0.f}, {1.f, 1.f, 1.f, 1.f, 0.f});
+  CHECK(!contains(b, std::vector{0.5f, 0.f, 1.f, 1.f, 0.f}));
+  b.droppable = {1, 3};
+  b.most_dropped = 1;
+  CHECK(contains(b, std::vector{0.5f, 1.f, 1.f, 1.f, 0.f}));
+  CHECK(contains(b, std::vector{0.5f, 0.f, 1.f, 1.f, 0.f}));
+  CHECK(contains(b, std::vector{0.5f, 1.f, 1.f, 0.f, 0.f}));
+  CHECK(!contains(b, std::vector{0.5f, 0.f, 1.f, 0.f, 0.f}));  // two at a time
+  CHECK(!contains(b, std::vector{0.5f, 0.5f, 1.f, 1.f, 0.f}));
+  CHECK(!contains(b, std::vector{0.5f, 1e-45f, 1.f, 1.f, 0.f}));
+  CHECK(!contains(b, std::vector{0.5f, 0.9999999f, 1.f, 1.f, 0.f}));
+  CHECK(!contains(b, std::vector{0.5f, 1.f, 0.f, 1.f, 0.f}));  // not one of those
+  CHECK(!contains(b, std::vector{0.5f, 1.f, 1.f, 1.f, 1.f}));  // padding
+  CHECK(!contains(b, std::vector{2.f, 0.f, 1.f, 1.f, 0.f}));
+
+  const std::vector<float> x = {0.5f, 1.f, 1.f, 0.f, 0.f};
+  const Box plain = with_bits_of(b, x);
+  CHECK(plain.droppable.empty());
+  CHECK(plain.lo == std::vector{0.f, 1.f, 1.f, 0.f, 0.f});
+  CHECK(plain.hi == std::vector{1.f, 1.f, 1.f, 0.f, 0.f});
+}
+
 TEST_CASE("judge: the best case of all regions that contain the input is reported") {
   const Property property{.inputs = 1,
                           .outputs = 1,

@@ -28,7 +28,54 @@ void check_tap(const Tap& tap, const char* name, bool rectifier, bool redundant,
   CHECK(tap.neurons == neurons);
 }
 
+// 4 steps of 3 inputs, an LSTM in both directions, steps first or the batch, and 2 outputs.
+Net recurrent(int64_t layout) {
+  Net net(layout == 0 ? std::vector<int64_t>{4, 1, 3} : std::vector<int64_t>{1, 4, 3});
+  net.constant("w", weights({2, 20, 3}, 1)).constant("r", weights({2, 20, 5}, 2));
+  net.constant("flat", at::tensor({1, -1}, at::kLong)).constant("v", weights({40, 2}, 3));
+  net.add(
+      "LSTM", {"x", "w", "r"}, "h",
+      {integer("hidden_size", 5), integer("layout", layout), word("direction", "bidirectional")});
+  net.add("Reshape", {"h", "flat"}, "f").add("MatMul", {"f", "v"}, "y");
+  return net;
+}
+
 }  // namespace
+
+TEST_CASE("taps: units of a recurrent layer are neurons, their values those of all steps") {
+  for (const int64_t layout : {0, 1}) {
+    const OnnxModel model(recurrent(layout).graph());
+    REQUIRE(model.taps().size() == 2);
+    check_tap(model.taps()[0], "h", false, false, 10);
+    REQUIRE(model.recurrent_layers().size() == 1);
+    CHECK(model.recurrent_layers()[0].shape == std::vector<int64_t>{4, 10});
+    CHECK(model.attention_layers().empty());
+    Wanted wanted = {0};
+    wanted.means = wanted.states = true;
+    const at::Tensor x = weights({3, 12}, 4);
+    const Trace trace = model.trace(x, Head::kOutputs, wanted);
+    REQUIRE(trace.states.size() == 1);
+    const at::Tensor& states = trace.states[0];
+    CHECK(relative_gap(trace.activations[0], states.abs().amax(1)) < 1e-6);
+    CHECK(relative_gap(trace.means[0], states.mean(1)) < 1e-6);
+    // The second direction begins at the other end: its first state depends on the last step alone.
+    at::Tensor other = x.clone();
+    other.slice(1, 0, 9).zero_();
+    const at::Tensor moved = model.trace(other, Head::kOutputs, wanted).states[0] - states;
+    CHECK(moved.select(1, 0).slice(1, 5).eq(0).all().item<bool>());
+    CHECK(moved.select(1, 0).slice(1, 0, 5).ne(0).any().item<bool>());
+    CHECK(trace.states[0].sizes() == at::IntArrayRef{3, 4, 10});
+  }
+}
+
+TEST_CASE("taps: states of sequences that end early are not looked at") {
+  for (const int32_t length : {3, 4}) {
+    Net net = recurrent(0);
+    net.constant("lengths", at::tensor({length}, at::kInt));
+    net.edit().nodes[0].inputs = {"x", "w", "r", "", "lengths"};
+    CHECK(std::ssize(OnnxModel(net.graph()).recurrent_layers()) == (length == 4 ? 1 : 0));
+  }
+}
 
 TEST_CASE("taps: linear layers with their bias, ReLUs, and which of them count twice") {
   const OnnxModel model(mlp().graph());
@@ -138,7 +185,7 @@ TEST_CASE("trace: means with their sign and the extremes of whole layers") {
 }
 
 TEST_CASE("joint_gradient: the slope of a loss of outputs and neurons, by differences") {
-  for (const Net& net : {mlp(), cnn()}) {
+  for (const Net& net : {mlp(), cnn(), recurrent(0), recurrent(1)}) {
     const OnnxModel model(net.graph());
     const std::vector<int64_t> taps = all_of(model);
     Wanted wanted = taps;

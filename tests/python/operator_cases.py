@@ -8,6 +8,7 @@ import operator_cases_index
 import operator_cases_layers
 import operator_cases_math
 import operator_cases_norm
+import operator_cases_recurrent
 import operator_cases_reduce
 import operator_cases_resize
 import operator_cases_shape
@@ -18,6 +19,7 @@ GROUPS = (
     operator_cases_math,
     operator_cases_layers,
     operator_cases_norm,
+    operator_cases_recurrent,
     operator_cases_reduce,
     operator_cases_shape,
     operator_cases_index,

@@ -32,6 +32,10 @@ int64_t macs_of(const Node& node, std::span<const Value> in, const Value& out) {
   if (node.op == "ConvTranspose") {
     return numel(in[0]) * (numel(in[1]) / std::max<int64_t>(in[1].size(0), 1));
   }
+  if (node.op == "LSTM" || node.op == "GRU" || node.op == "RNN") {
+    // Both matrices in every step; X's first two axes are steps and sequences.
+    return in[0].size(0) * in[0].size(1) * (numel(in[1]) + numel(in[2]));
+  }
   if (node.op == "MatMul") return numel(out) * in[0].t.size(-1);
   if (node.op == "Gemm") return numel(out) * in[0].size(node.i("transA", 0) != 0 ? 0 : 1);
   return 0;

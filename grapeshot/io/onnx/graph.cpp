@@ -30,7 +30,8 @@ namespace node_field {
 constexpr uint32_t kInput = 1, kOutput = 2, kName = 3, kOp = 4, kAttribute = 5, kDomain = 7;
 }
 namespace attribute_field {
-constexpr uint32_t kName = 1, kF = 2, kI = 3, kS = 4, kT = 5, kG = 6, kFloats = 7, kInts = 8;
+constexpr uint32_t kName = 1, kF = 2, kI = 3, kS = 4, kT = 5, kG = 6, kFloats = 7, kInts = 8,
+                   kStrings = 9;
 }
 namespace value_field {
 constexpr uint32_t kName = 1, kType = 2, kTensorType = 1, kElementType = 1, kShape = 2, kDim = 1,
@@ -215,6 +216,9 @@ class Reader {
           break;
         case kInts:
           append_int64(reader, a.ints);
+          break;
+        case kStrings:
+          a.strings.push_back(text(reader));
           break;
         default:
           reader.skip();

@@ -22,6 +22,7 @@ struct Attribute {
   std::string s;
   std::vector<int64_t> ints;
   std::vector<float> floats;
+  std::vector<std::string> strings;
   at::Tensor tensor;                 ///< undefined unless the attribute is a tensor
   std::shared_ptr<const Body> body;  ///< a branch of If, or null
 };

@@ -31,6 +31,12 @@ class OnnxModel final : public Model {
   [[nodiscard]] int64_t widest_layer() const override { return recording_.widest_node; }
   [[nodiscard]] int64_t steps() const override { return lowered_.program->steps(); }
   [[nodiscard]] const std::vector<Tap>& taps() const override { return taps_; }
+  [[nodiscard]] const std::vector<SequenceTap>& recurrent_layers() const override {
+    return recurrent_;
+  }
+  [[nodiscard]] const std::vector<SequenceTap>& attention_layers() const override {
+    return attention_;
+  }
 
   [[nodiscard]] at::Tensor forward(const at::Tensor& x, Head head) const override;
   [[nodiscard]] Gradient gradient(const at::Tensor& x, Head head, const Surrogate& surrogate,
@@ -83,6 +89,11 @@ class OnnxModel final : public Model {
               Trace& trace) const;
   void check_rows();
   void find_taps();
+  void find_sequences();
+  /// The axes of a tap's tensor [N, ...] along which one neuron has several values.
+  [[nodiscard]] std::vector<int64_t> space_of(size_t tap, const at::Tensor& t) const;
+  /// A layer of recurrent_layers() as Trace has it.
+  [[nodiscard]] at::Tensor states_of(const at::Tensor& t, size_t layer) const;
 
   std::string name_;
   int64_t inputs_ = 0, outputs_ = 0;
@@ -91,7 +102,14 @@ class OnnxModel final : public Model {
   Compiled as_read_, lowered_;
   std::vector<Tap> taps_;
   std::vector<bool> tap_is_map_;          ///< [B, C, space...]: a neuron is a channel
+  std::vector<int64_t> tap_steps_;        ///< the axis of a recurrent layer's steps, else -1
   std::vector<bool> tap_never_negative_;  ///< its |a| is itself
+  std::vector<SequenceTap> recurrent_, attention_;
+  struct Direction {
+    int64_t steps;        ///< their axis
+    bool reversed, both;  ///< goes from the end; has one that does beside one that does not
+  };
+  std::vector<Direction> directions_;  ///< of recurrent_
   bool has_surrogates_ = false;
   std::string fallback_;
 };

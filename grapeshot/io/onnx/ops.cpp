@@ -15,8 +15,8 @@ std::span<const Operator> operators() {
     std::vector<Operator> joined;
     for (const auto group :
          {arithmetic_operators(), function_operators(), index_operators(), layer_operators(),
-          normalization_operators(), pool_operators(), reduction_operators(), resize_operators(),
-          scatter_operators(), shape_operators()}) {
+          normalization_operators(), pool_operators(), recurrent_operators(), reduction_operators(),
+          resize_operators(), scatter_operators(), shape_operators()}) {
       joined.insert(joined.end(), group.begin(), group.end());
     }
     return joined;

@@ -81,6 +81,7 @@ struct Operator {
 [[nodiscard]] std::span<const Operator> layer_operators();
 [[nodiscard]] std::span<const Operator> normalization_operators();
 [[nodiscard]] std::span<const Operator> pool_operators();
+[[nodiscard]] std::span<const Operator> recurrent_operators();
 [[nodiscard]] std::span<const Operator> reduction_operators();
 [[nodiscard]] std::span<const Operator> resize_operators();
 [[nodiscard]] std::span<const Operator> scatter_operators();

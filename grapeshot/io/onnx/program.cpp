@@ -8,6 +8,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/core/memory.h"
+#include "grapeshot/io/onnx/shapes.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -81,6 +82,15 @@ Values run_rows(const BoundNode& bound, const Call& call, const std::string& pat
 }
 
 }  // namespace
+
+at::Tensor flat_rows(const Value& v, int64_t n, int64_t width, at::ScalarType real,
+                     const std::string& path) {
+  GRAPESHOT_CHECK(!v.ragged && product(v.shape()) == width, kUnsupported, path,
+                  ": the shape of the output depends on the input");
+  const at::Tensor t = v.t.to(real);
+  if (v.rows) return t.reshape({n, width});
+  return t.reshape({1, t.numel()}).expand({n, t.numel()});
+}
 
 bool runs_by_row(const BoundNode& bound, std::span<const Value> in) {
   for (size_t i = 0; i < in.size(); ++i) {

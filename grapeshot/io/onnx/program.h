@@ -71,6 +71,11 @@ struct Recording {
 [[nodiscard]] Values run_node(const BoundNode& bound, const Call& call, bool by_row,
                               const std::string& path);
 
+/// [N, shape...] of a tensor that may not depend on the input at all as [N, K], K = `width`; throws
+/// kUnsupported naming `path` where its shape depends on the row.
+[[nodiscard]] at::Tensor flat_rows(const Value& v, int64_t n, int64_t width, at::ScalarType real,
+                                   const std::string& path);
+
 /// Whether an input that may not depend on the network's input does.
 [[nodiscard]] bool runs_by_row(const BoundNode& bound, std::span<const Value> in);
 

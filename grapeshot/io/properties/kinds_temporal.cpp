@@ -4,7 +4,7 @@
 // network stays as it is. Steps are counted from 0; the outputs are [steps, signals].
 #include <algorithm>
 #include <limits>
-#include <memory>
+#include <tuple>
 
 #include "grapeshot/io/properties/kinds.h"
 
@@ -150,6 +150,61 @@ class Parser {
   int64_t steps_, signals_;
 };
 
+bool same_terms(const LinearRow& a, const LinearRow& b) {
+  return std::ranges::equal(a.terms, b.terms, [](const Term& s, const Term& t) {
+    return s.output == t.output && s.coefficient == t.coefficient;
+  });
+}
+
+// By outputs, then by direction: a row's opposite stands beside it.
+bool before(const LinearRow& a, const LinearRow& b) {
+  const auto key = [](const LinearRow& row) {
+    return std::tuple(row.terms[0].output, row.terms.size() > 1 ? row.terms[1].output : -1,
+                      row.terms[0].coefficient, row.bound);
+  };
+  return key(a) < key(b);
+}
+
+// One row of each direction, the tightest, in a fixed order; false when none can hold together.
+bool tidy(Case& c) {
+  std::ranges::sort(c.rows, before);
+  const auto again = std::ranges::unique(c.rows, same_terms);
+  c.rows.erase(again.begin(), again.end());
+  for (size_t i = 0; i + 1 < c.rows.size(); ++i) {
+    const LinearRow &a = c.rows[i], &b = c.rows[i + 1];
+    const bool opposite = a.terms.size() == b.terms.size() &&
+                          a.terms[0].output == b.terms[0].output &&
+                          a.terms.back().output == b.terms.back().output;
+    if (opposite && a.bound + b.bound < 0.) return false;
+  }
+  return true;
+}
+
+// Whether `a` holds wherever `b` does: each of its rows is one of b's, or looser.
+bool covers(const Case& a, const Case& b) {
+  return std::ranges::all_of(a.rows, [&](const LinearRow& row) {
+    return std::ranges::any_of(b.rows, [&](const LinearRow& other) {
+      return same_terms(row, other) && other.bound <= row.bound;
+    });
+  });
+}
+
+// Without cases that cannot hold or that another one covers.
+Cases reduced(Cases cases) {
+  constexpr size_t kMostCompared = 128;
+  std::erase_if(cases, [](Case& c) { return !tidy(c); });
+  // Short ones cover long ones.
+  std::ranges::stable_sort(cases, {}, [](const Case& c) { return c.rows.size(); });
+  Cases out;
+  for (Case& each : cases) {
+    const size_t compared = std::min(out.size(), kMostCompared);
+    const bool covered = std::any_of(out.begin(), out.begin() + static_cast<int64_t>(compared),
+                                     [&](const Case& c) { return covers(c, each); });
+    if (!covered) out.push_back(std::move(each));
+  }
+  return out;
+}
+
 // When a formula holds at a step, or does not, as cases.
 class Normalizer {
  public:
@@ -230,12 +285,12 @@ class Normalizer {
     const size_t count = alone || !both ? out.size() + more.size() : out.size() * more.size();
     const size_t rows = alone || !both ? rows_of(out) + rows_of(more)
                                        : rows_of(out) * more.size() + rows_of(more) * out.size();
-    if (static_cast<int64_t>(count) > kMostCases || rows > kMostRowsOfAll) {
-      place_.refuse("multiplies to ", count, " or more ways to be violated with ", rows,
-                    " conditions, at most ", kMostCases, " and ", kMostRowsOfAll, " are taken");
+    if (static_cast<int64_t>(count) > 4 * kMostCases || rows > kMostRowsOfAll) {
+      refuse(count, rows);
     }
     if (alone || !both) {
       std::ranges::move(more, std::back_inserter(out));
+      finish(out);
       return;
     }
     Cases product;
@@ -246,6 +301,17 @@ class Normalizer {
       }
     }
     out = std::move(product);
+    finish(out);
+  }
+
+  void finish(Cases& out) const {
+    out = reduced(std::move(out));
+    if (std::ssize(out) > kMostCases) refuse(out.size(), rows_of(out));
+  }
+
+  [[noreturn]] void refuse(size_t count, size_t rows) const {
+    place_.refuse("multiplies to ", count, " or more ways to be violated with ", rows,
+                  " conditions, at most ", kMostCases, " and ", kMostRowsOfAll, " are taken");
   }
 
   static size_t rows_of(const Cases& cases) {

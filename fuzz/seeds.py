@@ -53,6 +53,31 @@ VERDICTS = {
     "short": "onnx,vnnlib,verdict\na,b\n",
 }
 
+SIX = '"inputs": {"lo": 0, "hi": 1}'
+SPECIFICATION = {
+    "fairness": '{"property": "fairness", "inputs": {"center": [0, 0, 0, 0, 0, 0], "eps": 0.1},'
+    ' "protected": {"0": [0, 1, 2], "3": {"lo": -1, "hi": 1}}, "eps": [0, 0.1, 0, 0, 0, 0]}',
+    "sides": '{"property": "fairness", ' + SIX + ', "protected": {"1": [0, 1]}, "threshold": 0.5, "output": 0}',
+    "monotonicity": '{"property": "monotonicity", "inputs": {"lo": 0, "hi": 1, "values": {"2": [0, 1]}},'
+    ' "increasing": [0, 2], "decreasing": ["x4"], "feature_names": ["x0", "x1", "x2", "x3", "x4", "x5"],'
+    ' "class": 1}',
+    "monotone_output": '{"property": "monotonicity", ' + SIX + ', "increasing": [5], "output": 0, "tolerance": 1e-3}',
+    "bounds": '{"property": "bounds", "inputs": [{"lo": [0, 0, 0, 0, 0, 0], "hi": 2}], "output": 0, "hi": 1}',
+    "delta": '{"property": "bounds", "inputs": {"center": [1, 2, 3, 4, 5, 6], "eps": 1, "only": [0]},'
+    ' "output": 0, "delta": 1}',
+    "temporal": '{"property": "temporal", "inputs": {"center": [0, 0, 0, 0, 0, 0], "eps": 1, "steps": 3,'
+    ' "only_steps": [2]}, "steps": 4, "formula": {"always": {"if": {"above": 0.8}, "then": {"eventually":'
+    ' {"below": 0.5}, "steps": [0, 1]}}}}',
+    "signals": '{"property": "temporal", ' + SIX + ', "steps": 2, "formula": {"and": [{"until": [{"below": 1,'
+    ' "signal": 1}, {"not": {"within": [0, 1], "signal": 0}}]}, {"or": [{"change": 1, "signal": 0}]}]}}',
+    "classes": '{"property": "set", "inputs": [{"lo": 0, "hi": 1}, {"lo": 2, "hi": 3}], "classes": [0, 3]}',
+    "outputs": '{"property": "set", ' + SIX + ', "outputs": [{"0": [0, 1]}, {"0": [2, 3]}]}',
+    "permutation": '{"property": "permutation", ' + SIX + ', "elements": 3, "permutations": "any"}',
+    "order": '{"property": "permutation", ' + SIX + ', "elements": 3, "permutations": [[2, 0, 1]],'
+    ' "tolerance": 0.1}',
+    "twice": '{"property": "set", "property": 1}',
+}
+
 DECIMAL = {
     "float": "0.1\n0.10000000149011612",
     "same": "1e-1\n0.10",
@@ -96,6 +121,7 @@ def seeds():
         ("instances", INSTANCES),
         ("verdicts", VERDICTS),
         ("decimal", DECIMAL),
+        ("specification", SPECIFICATION),
     ):
         for name, text in texts.items():
             yield target, name, text.encode()

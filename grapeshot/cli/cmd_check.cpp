@@ -44,7 +44,8 @@ struct CheckCommand {
     files.specs = {spec};
     const Problem problem = load_problem(files);
     const Property& property = problem.instances[0].property;
-    const Judgement judgement = judge_witness(*problem.models[0].model, property, file.x);
+    const Judgement judgement =
+        judge_witness(*problem.models[0].model, property, file.x, words_of(problem.instances[0]));
     const std::optional<double> difference = output_difference(file, judgement);
     if (json) {
       ordered_json out = {{"command", "check"},
@@ -75,7 +76,7 @@ struct CheckCommand {
 Action declare_check(CLI::App& app) {
   auto command = std::make_shared<CheckCommand>();
   app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
-  app.add_option("SPEC", command->spec, "A VNN-LIB file")->required();
+  app.add_option("SPEC", command->spec, "A VNN-LIB or JSON file")->required();
   app.add_option("WITNESS", command->witness, "An input: .npy, or VNN-COMP's (X_i value) pairs")
       ->required();
   app.add_flag("--json", command->json, "One JSON object on stdout");

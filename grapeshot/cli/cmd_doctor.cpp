@@ -68,11 +68,19 @@ struct DoctorCommand {
     GRAPESHOT_CHECK(expected.empty() || !data.empty(), kInvalidArgument,
                     "--expected needs --data: outputs of these inputs");
     at::set_num_threads(1);
-    const std::unique_ptr<onnx::OnnxModel> net = onnx::load_model(model);
+    std::unique_ptr<onnx::OnnxModel> net;
     std::optional<Property> property;
-    if (!spec.empty()) {
-      property = read_vnnlib(spec);
-      check_fits(*net, *property, spec);
+    if (properties::is_specification(spec)) {
+      ProblemFiles files;
+      files.model = model;
+      files.specs = {spec};
+      Problem problem = load_problem(files);
+      net = std::move(problem.models[0].model);
+      property = std::move(problem.instances[0].property);
+    } else {
+      net = onnx::load_model(model);
+      if (!spec.empty()) property = read_vnnlib(spec);
+      if (property) check_fits(*net, *property, spec);
     }
     Patient patient{*net, {}, {}, property ? &*property : nullptr, !data.empty()};
     if (data.empty()) {
@@ -112,7 +120,7 @@ Action declare_doctor(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
   app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
   app.add_option("SPEC", command->spec,
-                 "A VNN-LIB file: examine the model on 16 random inputs in its boxes");
+                 "A VNN-LIB or JSON file: examine the model on 16 random inputs in its boxes");
   app.add_option("--data", command->data,
                  "Inputs to examine it on, .npy, [N, ...], the first 16 (default: random in "
                  "[0, 1])");

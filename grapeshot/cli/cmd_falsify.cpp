@@ -179,6 +179,11 @@ struct FalsifyCommand {
       std::cerr << "grapeshot: note: the network's output is NaN for an input of the box"
                 << nan_file(problem, instance.nan) << "; NaN violates nothing\n";
     }
+    std::string words;
+    if (const auto in_words = finding ? words_of(problem.instances[0]) : properties::Words()) {
+      const Confirmation& c = finding->confirmation;
+      words = in_words(values(finding->x), c.y32, c.verdict32);
+    }
     ordered_json out = {{"command", "falsify"},
                         {"answer", answer},
                         {"model", problem.models.empty() ? path(model) : problem.models[0].path},
@@ -200,6 +205,7 @@ struct FalsifyCommand {
       out["margin32"] = finding->confirmation.verdict32.margin;
       out["margin64"] = finding->confirmation.verdict64.margin;
       out["clear"] = finding->confirmation.clear;
+      if (!words.empty()) out["words"] = words;
       out["onnxruntime"] = finding->opinion ? ordered_json(*finding->opinion) : ordered_json();
       out["witness"] = witness.empty() ? ordered_json() : ordered_json(witness);
     }
@@ -211,14 +217,16 @@ struct FalsifyCommand {
         const std::string text = write_witness(values(finding->x), finding->confirmation.y32);
         std::cout << text.substr(text.find('\n') + 1);
       }
-      if (!common.quiet) say(result, finding, start_up_s, late, instance);
+      if (!common.quiet) say(result, finding, words, start_up_s, late, instance);
     }
     std::cout.flush();
     return finding ? kFound : kNothingFound;
   }
 
-  void say(const CampaignResult& result, const std::optional<Finding>& finding, double start_up_s,
-           bool late, const InstanceResult& instance) const {
+  void say(const CampaignResult& result, const std::optional<Finding>& finding,
+           const std::string& words, double start_up_s, bool late,
+           const InstanceResult& instance) const {
+    if (!words.empty()) std::fprintf(stderr, "%s\n", words.c_str());
     if (finding) {
       std::fprintf(stderr, "found by %s after %.2f s (start-up %.2f s), margin %.4g\n",
                    finding->mutation.c_str(), start_up_s + finding->seconds, start_up_s,
@@ -258,7 +266,7 @@ struct FalsifyCommand {
 Action declare_falsify(CLI::App& app) {
   auto command = std::make_shared<FalsifyCommand>();
   app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
-  app.add_option("SPEC", command->spec, "A VNN-LIB file for it")->required();
+  app.add_option("SPEC", command->spec, "A VNN-LIB or JSON file for it")->required();
   app.add_option("--timeout", command->timeout,
                  "Seconds from the start of the process to the answer")
       ->capture_default_str();

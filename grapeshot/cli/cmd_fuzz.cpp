@@ -85,7 +85,7 @@ struct FuzzCommand {
 Action declare_fuzz(CLI::App& app) {
   auto command = std::make_shared<FuzzCommand>();
   app.add_option("MODEL", command->files.model, "An .onnx or .onnx.gz file");
-  app.add_option("SPEC", command->files.specs, "VNN-LIB files for it");
+  app.add_option("SPEC", command->files.specs, "VNN-LIB or JSON files for it");
   app.add_option("--instances", command->files.instances,
                  "A csv of onnx,vnnlib,timeout rows, as VNN-COMP has them");
   app.add_option("--data", command->files.data, "Inputs, .npy, [N, ...]");

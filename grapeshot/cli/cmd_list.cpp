@@ -23,6 +23,7 @@
 #include "grapeshot/io/onnx/lower.h"
 #include "grapeshot/io/onnx/ops.h"
 #include "grapeshot/io/onnx/variant.h"
+#include "grapeshot/io/properties/specification.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -93,6 +94,8 @@ constexpr Family kFamilies[] = {
      [] { return plain_rows(diff::constraints()); }},
     {"variants", "Weights that `diff` compares a model with (--against)",
      [] { return plain_rows(onnx::variants()); }},
+    {"properties", "Kinds of property that a JSON specification states",
+     [] { return plain_rows(properties::kinds()); }},
     {"output-kinds", "Kinds of output property", [] { return plain_rows(output_kinds()); }},
     {"operators", "ONNX operators that run", operator_entries},
     {"passes", "Lowering passes over a network, in their order",

@@ -64,7 +64,8 @@ struct MinimizeCommand {
     const Problem problem = load_problem(wanted);
     const onnx::OnnxModel& model = *problem.models[0].model;
     const Property& property = problem.instances[0].property;
-    const Judgement judgement = judge_witness(model, property, given.x);
+    const Judgement judgement =
+        judge_witness(model, property, given.x, words_of(problem.instances[0]));
     GRAPESHOT_CHECK(judgement.holds, kInvalidArgument, paths.witness,
                     ": no counterexample to begin with: ", judgement.why);
     const at::Tensor x = at::tensor(given.x, at::kDouble).to(at::kFloat);

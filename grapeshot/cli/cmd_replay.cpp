@@ -60,17 +60,33 @@ class Replayer {
   }
 
   void judge(const RecordedFinding& finding, Outcome& out) {
+    if (properties::is_specification(finding.spec)) {
+      for (const auto& [path, sha256] : finding.spec_files) {
+        out.why = changed(path, sha256);
+        if (!out.why.empty()) return;
+      }
+      const Problem& problem = load_json(finding);
+      compare(finding, *problem.models[0].model, problem.instances[0].property,
+              words_of(problem.instances[0]), out);
+      return;
+    }
     const std::unique_ptr<onnx::OnnxModel>& model = load(finding.model, finding.variant);
     auto spec = specs_.find(finding.spec);
     if (spec == specs_.end()) {
       spec = specs_.emplace(finding.spec, read_vnnlib(finding.spec)).first;
     }
     check_fits(*model, spec->second, finding.spec);
-    const Judgement judgement = judge_witness(*model, spec->second, finding.x);
-    out.json = to_json(judgement, spec->second);
+    compare(finding, *model, spec->second, {}, out);
+  }
+
+  // The model and the specification say what the finding says.
+  void compare(const RecordedFinding& finding, const Model& model, const Property& property,
+               const properties::Words& words, Outcome& out) {
+    const Judgement judgement = judge_witness(model, property, finding.x, words);
+    out.json = to_json(judgement, property);
     out.confirmed = judgement.holds;
     out.why = judgement.why;
-    if (judgement.holds) check_others(finding, spec->second, out);
+    if (judgement.holds) check_others(finding, property, out);
     if (judgement.holds && !out.confirmed) return;
     if (judgement.holds && finding.l2_bound) {
       double off = 0., norm = 0.;
@@ -106,6 +122,18 @@ class Replayer {
     return model;
   }
 
+  const Problem& load_json(const RecordedFinding& finding) {
+    const std::string key = finding.model + "\n" + finding.spec;
+    auto known = problems_.find(key);
+    if (known == problems_.end()) {
+      ProblemFiles files;
+      files.model = finding.model;
+      files.specs = {finding.spec};
+      known = problems_.emplace(key, load_problem(files)).first;
+    }
+    return known->second;
+  }
+
   // Models that are said not to follow the finding's model.
   void check_others(const RecordedFinding& finding, const Property& property, Outcome& out) {
     for (const RecordedModel& other : finding.others) {
@@ -126,6 +154,7 @@ class Replayer {
   std::map<std::string, std::string> sha256_;
   std::map<std::string, std::unique_ptr<onnx::OnnxModel>> models_;
   std::map<std::string, Property> specs_;
+  std::map<std::string, Problem> problems_;  // of JSON specifications
 };
 
 struct ReplayCommand {

@@ -51,6 +51,10 @@ struct ResumeCommand {
         GRAPESHOT_CHECK(before[i].value("sha256", "") == now[key][i].value("sha256", std::string()),
                         kInvalidArgument, now[key][i].value("path", std::string()),
                         ": changed since the run began (its SHA-256 differs)");
+        const json files = now[key][i].contains("files") ? json(now[key][i]["files"]) : json();
+        GRAPESHOT_CHECK(before[i].value("files", json()) == files, kInvalidArgument,
+                        now[key][i].value("path", std::string()),
+                        ": a file that it names changed since the run began (its SHA-256 differs)");
       }
     }
   }

@@ -8,6 +8,7 @@ constexpr Command kTable[] = {
      "  grapeshot fuzz net.onnx prop.vnnlib --seconds 10\n"
      "  grapeshot fuzz --instances benchmark/instances.csv --seconds 60 --out run\n"
      "  grapeshot fuzz net.onnx --data x.npy --labels y.npy --eps 0.03 --json\n"
+     "  grapeshot fuzz net.onnx fair.json monotone.json      # `grapeshot list properties`\n"
      "  grapeshot fuzz net.onnx prop.vnnlib --mode batch-ani --seed 7 --candidates 20000 --threads "
      "1\n",
      declare_fuzz},
@@ -15,6 +16,7 @@ constexpr Command kTable[] = {
      "  grapeshot falsify net.onnx prop.vnnlib --timeout 30\n"
      "  grapeshot falsify net.onnx prop.vnnlib --witness counterexample.txt\n"
      "  grapeshot falsify net.onnx prop.vnnlib --attacks grid,polish --json\n"
+     "  grapeshot falsify net.onnx fairness.json\n"
      "Answers: sat (exit status 1); timeout: the limit was reached; unknown: there was nothing "
      "left "
      "to try, or an interrupt. Never unsat.\n",

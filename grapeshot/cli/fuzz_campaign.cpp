@@ -146,6 +146,15 @@ void print_summary(const ordered_json& s) {
     std::printf(" %s %.4g%s", name.c_str(), (share ? 100. : 1.) * value.get<double>(),
                 share ? " %" : "");
   }
+  // Of some findings, what they mean.
+  constexpr size_t kMostSaid = 5;
+  size_t said = 0;
+  if (s.contains("words")) {
+    for (const auto& [id, words] : s["words"].items()) {
+      if (said++ < kMostSaid) std::printf("\n%s", words.get<std::string>().c_str());
+    }
+  }
+  if (said > kMostSaid) std::printf("\nand %zu more", said - kMostSaid);
   const std::string out = s["out"].get<std::string>();
   std::printf("\nrun folder: %s\n", out.c_str());
   if (!s["findings"].empty()) {
@@ -173,14 +182,16 @@ void note_model(const ProblemModel& each) {
   }
 }
 
-// The ids of all findings in the folder. What was written after the checkpoint that a campaign went
-// on from, and was not found again, counts as well.
-std::vector<std::string> settle_findings(const RunFolder& folder, CampaignResult& result) {
+// The ids of all findings in the folder, and what they say in words. What was written after the
+// checkpoint that a campaign went on from, and was not found again, counts as well.
+std::vector<std::string> settle_findings(const RunFolder& folder, CampaignResult& result,
+                                         ordered_json& words) {
   std::vector<std::string> ids;
   std::vector<int64_t> there(result.instances.size(), 0);
   for (const auto& place : finding_folders(folder.path())) {
     ids.push_back(place.filename().string());
     const RecordedFinding finding = read_finding(place);
+    if (!finding.words.empty()) words[ids.back()] = finding.words;
     if (finding.instance < 0 || finding.instance >= std::ssize(there)) continue;
     const auto i = static_cast<size_t>(finding.instance);
     InstanceResult& each = result.instances[i];
@@ -215,12 +226,14 @@ int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& fold
   parts.resume = resume;
   CampaignResult result = run_campaign(problem.campaign_models(), options, reporter, stop, parts);
   reporter.end_line();
-  const std::vector<std::string> ids = settle_findings(folder, result);
+  ordered_json words;  // of findings that have some
+  const std::vector<std::string> ids = settle_findings(folder, result, words);
   run["batch_rows"] = result.batch;
   run["lanes"] = result.lanes;
   folder.write_json("run.json", run);
   folder.write_instances(problem, result);
-  const ordered_json summary = summarize(problem, result, options, folder, start_up_s, ids);
+  ordered_json summary = summarize(problem, result, options, folder, start_up_s, ids);
+  if (!words.is_null()) summary["words"] = words;
   folder.write_json("summary.json", summary);
   if (common.json) {
     std::cout << summary.dump(2) << "\n";

@@ -1,29 +1,16 @@
 // grapeshot/cli/json_file.cpp: nlohmann's parser with our errors.
 #include "grapeshot/cli/json_file.h"
 
-#include <algorithm>
-#include <string_view>
 #include <vector>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/file.h"
+#include "grapeshot/io/properties/field.h"
 
 namespace grapeshot::cli {
 
 nlohmann::json read_json(const std::string& path) {
-  const std::string text = read_file(path);
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    // `byte` counts from 1 up to the byte that does not fit.
-    const std::string_view before = std::string_view(text).substr(
-        0, std::min(std::max<size_t>(error.byte, 1) - 1, text.size()));
-    const size_t newline = before.rfind('\n');
-    const size_t column = newline == before.npos ? before.size() + 1 : before.size() - newline;
-    throw Error(ErrorCode::kParse,
-                str(path, ":", 1 + std::ranges::count(before, '\n'), ":", column, ": not JSON",
-                    before.size() == text.size() ? ": the file ends too early" : ""));
-  }
+  return properties::parse_strict(read_file(path), path);
 }
 
 template <class T>

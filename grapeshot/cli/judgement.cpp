@@ -51,9 +51,9 @@ std::string say(const BoxExit& exit) {
              more(exit.count - 1, "outside"));
 }
 
-std::string say(const Property& property, const Confirmation& c) {
+std::string say(const Property& property, const Confirmation& c, const std::string& words) {
   if (c.verdict32.region < 0) return "outside of every box";
-  const std::string where = name_case(property, c.verdict32);
+  const std::string where = words.empty() ? name_case(property, c.verdict32) : words;
   if (c.holds) {
     return str(where, ", ", margins(c),
                c.clear ? "" : "; within rounding, so that another runtime may disagree");
@@ -137,7 +137,8 @@ std::string describe(const Case& c) {
   return out;
 }
 
-Judgement judge_witness(const Model& model, const Property& property, std::span<const double> x) {
+Judgement judge_witness(const Model& model, const Property& property, std::span<const double> x,
+                        const properties::Words& words) {
   Judgement out;
   out.why = check_numbers(model, x);
   if (!out.why.empty()) return out;
@@ -159,7 +160,9 @@ Judgement judge_witness(const Model& model, const Property& property, std::span<
     out.why = str(unequal, more(out.not_float32 - 1, "are none"), "; with the nearest it ",
                   out.confirmation.holds ? "holds: " : "does not hold either: ");
   }
-  out.why += out.exit ? say(*out.exit) : say(property, out.confirmation);
+  const Confirmation& c = out.confirmation;
+  if (words && c.verdict32.region >= 0) out.words = words(nearest, c.y32, c.verdict32);
+  out.why += out.exit ? say(*out.exit) : say(property, c, out.words);
   return out;
 }
 
@@ -172,6 +175,7 @@ ordered_json to_json(const Judgement& judgement, const Property& property) {
   out["rounding"] = number(c.rounding);
   out["clear"] = c.clear && judgement.holds;
   out["not_float32"] = judgement.not_float32;
+  if (!judgement.words.empty()) out["words"] = judgement.words;
   if (judgement.exit) {
     const BoxExit& exit = *judgement.exit;
     out["outside"] = {{"region", exit.region},

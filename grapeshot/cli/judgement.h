@@ -11,6 +11,7 @@
 #include "grapeshot/core/confirm.h"
 #include "grapeshot/core/model.h"
 #include "grapeshot/core/property.h"
+#include "grapeshot/io/properties/specification.h"
 
 namespace grapeshot::cli {
 
@@ -32,6 +33,7 @@ struct BoxExit {
 struct Judgement {
   bool holds = false;
   std::string why;            ///< one line, with the case and both margins where there are any
+  std::string words;          ///< the violation in the property's own, "" without
   bool evaluated = false;     ///< `confirmation` is there: x has the right size and is finite
   Confirmation confirmation;  ///< of the nearest float32 inputs
   int64_t not_float32 = 0;    ///< inputs that are no float32, which rules a witness out
@@ -41,8 +43,10 @@ struct Judgement {
 /// Exact: every input a float32 and inside its box, and the float32 and the float64 outputs violate
 /// at zero tolerance. A property that does not fit `model` is the caller's fault
 /// (kInvalidArgument).
+/// `words`, where there are any, say what violates in place of the case.
 [[nodiscard]] Judgement judge_witness(const Model& model, const Property& property,
-                                      std::span<const double> x);
+                                      std::span<const double> x,
+                                      const properties::Words& words = {});
 
 /// The judgement's numbers, without file names.
 [[nodiscard]] nlohmann::ordered_json to_json(const Judgement& judgement, const Property& property);

@@ -15,6 +15,8 @@
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/instances.h"
 #include "grapeshot/io/npy.h"
+#include "grapeshot/io/onnx/graph.h"
+#include "grapeshot/io/onnx/pair_model.h"
 #include "grapeshot/io/vnnlib.h"
 
 namespace grapeshot::cli {
@@ -33,8 +35,9 @@ class Loader {
     const auto known = index_.find(path);
     if (known != index_.end()) return known->second;
     // Read first: a file that has no end fails there, where there is a limit.
-    std::unique_ptr<onnx::OnnxModel> net = onnx::load_model(path);
-    problem_.models.push_back({path, sha256_file(path), std::move(net), ""});
+    std::unique_ptr<onnx::OnnxModel> net = std::move(bases_[path]);
+    if (!net) net = onnx::load_model(path);
+    problem_.models.push_back({path, sha256_file(path), std::move(net)});
     return index_[path] = problem_.models.size() - 1;
   }
 
@@ -42,11 +45,15 @@ class Loader {
     ProblemInstance instance;
     instance.spec = spec_path;
     instance.name = std::filesystem::path(spec_path).filename().string();
-    // The specification first: it is cheaper, and more often wrong.
-    instance.property = read_vnnlib(spec_path);
+    if (properties::is_specification(spec_path)) {
+      read_json_spec(model_path, instance);
+    } else {
+      // The specification first: it is cheaper, and more often wrong.
+      instance.property = read_vnnlib(spec_path);
+      instance.model = model(model_path);
+      check_fits(*problem_.models[instance.model].model, instance.property, spec_path);
+    }
     instance.sha256 = sha256_file(spec_path);
-    instance.model = model(model_path);
-    check_fits(*problem_.models[instance.model].model, instance.property, spec_path);
     // A box without a float32 input cannot be searched; an instance of nothing else is left alone.
     auto& regions = instance.property.regions;
     const auto empty = [](const Region& region) { return region.box.empty; };
@@ -109,6 +116,43 @@ class Loader {
   }
 
  private:
+  // The file's network as it is, which may not be searched itself.
+  const onnx::OnnxModel& base(const std::string& path) {
+    if (const auto known = index_.find(path); known != index_.end()) {
+      return *problem_.models[known->second].model;
+    }
+    std::unique_ptr<onnx::OnnxModel>& net = bases_[path];
+    if (!net) net = onnx::load_model(path);
+    return *net;
+  }
+
+  // The number of the network of two runs.
+  size_t pair(const std::string& path, const properties::Pair& pair) {
+    std::string bytes = onnx::pair_model(read_file(path), path, base(path), pair);
+    const std::string key = str(path, "\n", bytes);
+    if (const auto known = index_.find(key); known != index_.end()) return known->second;
+    auto net = std::make_unique<onnx::OnnxModel>(onnx::parse_graph(bytes, path));
+    problem_.models.push_back({path, sha256_file(path), std::move(net), "", std::move(bytes)});
+    return index_[key] = problem_.models.size() - 1;
+  }
+
+  void read_json_spec(const std::string& model_path, ProblemInstance& instance) {
+    const onnx::OnnxModel& net = base(model_path);
+    const properties::Subject subject{
+        net.name(), net.inputs(), net.outputs(), net.input_shape(),
+        [&net](std::span<const float> x) {
+          const at::Tensor row = at::tensor(at::ArrayRef<float>(x.data(), x.size()), at::kDouble);
+          const at::Tensor y = net.evaluate(row.unsqueeze(0)).flatten().contiguous();
+          return std::vector<double>(y.const_data_ptr<double>(),
+                                     y.const_data_ptr<double>() + y.numel());
+        }};
+    auto spec = std::make_shared<properties::Specification>(
+        properties::read_specification(instance.spec, subject));
+    instance.property = std::move(spec->property);
+    instance.model = spec->pair ? pair(model_path, *spec->pair) : model(model_path);
+    instance.json = std::move(spec);
+  }
+
   static std::vector<int64_t> read_labels(const std::string& path, int64_t n, int64_t outputs) {
     if (path.empty()) return std::vector<int64_t>(static_cast<size_t>(n), -1);
     const NpyArray y = read_npy(path);
@@ -126,9 +170,14 @@ class Loader {
 
   Problem problem_;
   std::map<std::string, size_t> index_;
+  std::map<std::string, std::unique_ptr<onnx::OnnxModel>> bases_;
 };
 
 }  // namespace
+
+properties::Words words_of(const ProblemInstance& instance) {
+  return instance.json ? instance.json->words : properties::Words();
+}
 
 void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec) {
   const auto check = [&](char variable, const char* kind, int64_t declared, int64_t expected) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,16 +13,19 @@
 #include "grapeshot/core/profile.h"
 #include "grapeshot/core/property.h"
 #include "grapeshot/io/onnx/model.h"
+#include "grapeshot/io/properties/specification.h"
 
 namespace grapeshot::cli {
 
 struct ProblemInstance {
-  size_t model = 0;    ///< index into Problem::models
-  std::string spec;    ///< absolute path of its VNN-LIB file, empty when it comes from --data
+  size_t model = 0;  ///< index into Problem::models
+  std::string spec;  ///< absolute path of its VNN-LIB or JSON file, empty when it comes from --data
   std::string sha256;  ///< of that file
   std::string name;    ///< for people: "prop_1.vnnlib", "x.npy[12]"
   Property property;
-  at::Tensor original;  ///< [D], undefined for a VNN-LIB file
+  at::Tensor original;  ///< [D], undefined for a file
+  /// What a JSON file says, but for the property, which is above; null for others.
+  std::shared_ptr<const properties::Specification> json = {};
 };
 
 struct ProblemModel {
@@ -29,6 +33,7 @@ struct ProblemModel {
   std::string sha256;  ///< of the file
   std::unique_ptr<onnx::OnnxModel> model;
   std::string variant = {};  ///< of its weights (io/onnx/variant.h), or ""
+  std::string pair = {};  ///< where two runs of the file's network are searched: `model` as bytes
 };
 
 /// Instances are grouped by model, in the order of the models' first appearance.
@@ -43,7 +48,7 @@ struct Problem {
 /// Where a problem comes from; exactly one of the three forms is filled in.
 struct ProblemFiles {
   std::string model;
-  std::vector<std::string> specs;  ///< VNN-LIB files for `model`
+  std::vector<std::string> specs;  ///< VNN-LIB or JSON files for `model`
   std::string instances;           ///< an instances.csv
   std::string data, labels;        ///< npy files for `model`, with eps
   double eps = 0.;
@@ -59,6 +64,9 @@ struct ProblemFiles {
 /// Reads everything before anything runs. Throws Error naming the file that is wrong; a
 /// specification whose numbers of variables are not the model's names both.
 [[nodiscard]] Problem load_problem(const ProblemFiles& files);
+
+/// The words of the instance's property for its violations; none for VNN-LIB and --data.
+[[nodiscard]] properties::Words words_of(const ProblemInstance& instance);
 
 /// Throws Error{kInvalidArgument} naming `spec` when it declares other numbers of inputs or outputs
 /// than `model` has.

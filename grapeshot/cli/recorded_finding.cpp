@@ -32,6 +32,13 @@ RecordedFinding read_finding(const fs::path& folder) {
   const fs::path own = folder / "property.vnnlib";
   if (!fs::exists(out.spec) && fs::exists(own)) out.spec = own.string();
   out.x = read_npy((folder / "input.npy").string()).values;
+  if (file.contains("words")) out.words = text("words");
+  if (file.contains("spec_files")) {
+    for (const nlohmann::json& each : file["spec_files"]) {
+      out.spec_files.emplace_back(json_field<std::string>(each, "path", path),
+                                  json_field<std::string>(each, "sha256", path));
+    }
+  }
   if (file.contains("variant")) out.variant = text("variant");
   if (file.contains("others")) {
     for (const nlohmann::json& other : file["others"]) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace grapeshot::cli {
@@ -18,6 +19,8 @@ struct RecordedFinding {
   std::string variant;                ///< of `model`'s weights, or ""
   std::vector<RecordedModel> others;  ///< models whose prediction stays with the original's
   std::string folder, model, model_sha256, spec, spec_sha256;
+  std::vector<std::pair<std::string, std::string>> spec_files;  ///< that `spec` names, and SHA-256
+  std::string words;               ///< the violation in its property's own, "" without
   int64_t instance = -1;           ///< of its run; -1 when it does not say
   std::optional<double> margin;    ///< nothing when it was not finite
   std::vector<double> x;           ///< [D]

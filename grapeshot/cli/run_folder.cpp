@@ -63,6 +63,27 @@ std::vector<int32_t> dropped_bits(const Box& box, const at::Tensor& x) {
   return out;
 }
 
+// The box and the case of a violation, for any tool that reads VNN-LIB; nothing where that has no
+// words for it.
+void write_region(const Property& property, const Verdict& verdict, const std::string& path) {
+  const Region& region = property.regions[static_cast<size_t>(verdict.region)];
+  Property one{property.inputs, property.outputs, {}};
+  one.regions.push_back({region.box, {region.cases[static_cast<size_t>(verdict.case_index)]}});
+  try {
+    write_file(path, write_vnnlib(one, "the box and the case that a counterexample is in"));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) throw;
+  }
+}
+
+ordered_json file_hashes(const std::vector<std::string>& paths) {
+  ordered_json out = ordered_json::array();
+  for (const std::string& path : paths) {
+    out.push_back({{"path", path}, {"sha256", sha256_file(path)}});
+  }
+  return out;
+}
+
 }  // namespace
 
 void save_npy(const std::string& path, const at::Tensor& x, const std::vector<int64_t>& shape) {
@@ -167,12 +188,44 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
                 {"iteration", finding.iteration},
                 {"row", finding.row},
                 {"parent", finding.parent}};
+  if (instance.json) describe_json(problem, finding, draft.string(), out);
   if (!more.is_null()) out.update(more);
   out["replay"] = "grapeshot replay findings/" + id;
   write_file((draft / "finding.json").string(), out.dump(2) + "\n");
   fs::rename(draft, place, failure);
   GRAPESHOT_CHECK(!failure, kSystem, place.string(), ": cannot be written: ", failure.message());
   return id;
+}
+
+void RunFolder::describe_json(const Problem& problem, const Finding& finding,
+                              const std::string& draft, ordered_json& out) const {
+  const ProblemInstance& instance = problem.instances[static_cast<size_t>(finding.instance)];
+  const ProblemModel& model = problem.models[instance.model];
+  const properties::Specification& spec = *instance.json;
+  const Confirmation& c = finding.confirmation;
+  const at::Tensor x = finding.x.to(at::kFloat).contiguous();
+  const std::span<const float> row(x.const_data_ptr<float>(), static_cast<size_t>(x.numel()));
+  out["property"] = spec.kind;
+  out["words"] = spec.words(row, c.y32, c.verdict32);
+  out["spec_files"] = file_hashes(spec.files);
+  write_region(instance.property, c.verdict32, (fs::path(draft) / "region.vnnlib").string());
+  if (!spec.pair) return;
+  const std::string network =
+      (fs::path(path_) / "networks" / str(instance.model, ".onnx")).string();
+  fs::create_directories(fs::path(network).parent_path());
+  if (!fs::exists(network)) write_file(network, model.pair);
+  out["network"] = network;
+  const auto d = static_cast<size_t>(spec.pair->inputs),
+             k = static_cast<size_t>(spec.pair->outputs);
+  const std::vector<float> second = properties::second_input(*spec.pair, row);
+  write_npy((fs::path(draft) / "first.npy").string(), row.first(d), spec.shape);
+  write_npy((fs::path(draft) / "second.npy").string(), second, spec.shape);
+  const auto part = [&](size_t begin) {
+    return numbers({c.y32.begin() + static_cast<int64_t>(begin),
+                    c.y32.begin() + static_cast<int64_t>(begin + k)});
+  };
+  out["first_outputs"] = part(0);
+  out["second_outputs"] = part(k);
 }
 
 void RunFolder::write_instances(const Problem& problem, const CampaignResult& result) const {
@@ -237,6 +290,7 @@ ordered_json describe_files(const Problem& problem) {
     if (!each.spec.empty()) {
       spec["path"] = each.spec;
       spec["sha256"] = each.sha256;
+      if (each.json && !each.json->files.empty()) spec["files"] = file_hashes(each.json->files);
     }
     out["instances"].push_back(spec);
   }

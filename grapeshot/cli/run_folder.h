@@ -7,7 +7,9 @@
 //   near/<i>.npy    the closest input of every unbroken instance
 //   checkpoint/     state.pt: what `grapeshot resume` goes on from (core/state.h)
 //   lock            held by the process that works here
-//   findings/<id>/  finding.json, input.npy, original.npy (and property.vnnlib for --data)
+//   findings/<id>/  finding.json, input.npy, original.npy (and property.vnnlib for --data; for JSON
+//                   specifications region.vnnlib, and for two runs first.npy, second.npy)
+//   networks/<i>.onnx  the network of two runs that model i is
 #pragma once
 
 #include <fstream>
@@ -52,6 +54,9 @@ class RunFolder {
 
  private:
   RunFolder(const std::string& path, bool again);
+  /// What finding.json says besides of a JSON specification; its files go into `draft`.
+  void describe_json(const Problem& problem, const Finding& finding, const std::string& draft,
+                     nlohmann::ordered_json& out) const;
 
   std::string path_;
   FileLock lock_;

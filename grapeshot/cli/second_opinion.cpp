@@ -27,8 +27,8 @@ class Runtimes {
     if (!runtime) {
       // One that was refused is not loaded again.
       GRAPESHOT_CHECK(refused_.insert(model).second, kSystem, library_, ": refused this model");
-      runtime =
-          std::make_unique<OnnxRuntime>(library_, problem_.models[static_cast<size_t>(model)].path);
+      const ProblemModel& of = problem_.models[static_cast<size_t>(model)];
+      runtime = std::make_unique<OnnxRuntime>(library_, of.path, of.pair);
     }
     refused_.erase(model);
     return *runtime;

@@ -175,7 +175,8 @@ struct OnnxRuntime::Session {
   std::vector<std::vector<int64_t>> shapes;  // of the inputs
 };
 
-OnnxRuntime::OnnxRuntime(const std::string& library, const std::string& path)
+OnnxRuntime::OnnxRuntime(const std::string& library, const std::string& path,
+                         std::string_view bytes)
     : session_(std::make_unique<Session>(library)), name_(path), version_(session_->api.version()) {
   Session& s = *session_;
   const Api& api = s.api;
@@ -186,8 +187,8 @@ OnnxRuntime::OnnxRuntime(const std::string& library, const std::string& path)
     try {
       api.call(kSetIntraOpNumThreads, options, 1);
       api.call(kSetInterOpNumThreads, options, 1);
-      if (path.ends_with(".gz")) {
-        const std::string model = read_file(path);
+      if (!bytes.empty() || path.ends_with(".gz")) {
+        const std::string model = bytes.empty() ? read_file(path) : std::string(bytes);
         api.call(kCreateSessionFromArray, s.env, static_cast<const void*>(model.data()),
                  model.size(), options, &s.session);
       } else {  // which finds the model's external data as well

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace grapeshot {
@@ -20,9 +21,10 @@ namespace grapeshot {
 /// One model on the CPU with one thread and default optimisations. Thread-safe.
 class OnnxRuntime {
  public:
-  /// `path` is an ONNX file, or one that gzip has packed. Throws Error{kSystem} when `library`
-  /// cannot be loaded, kInvalidArgument with ONNX Runtime's own words when it refuses the model.
-  OnnxRuntime(const std::string& library, const std::string& path);
+  /// `path` is an ONNX file, or one that gzip has packed; where there are `bytes`, they are the
+  /// model and `path` is for messages. Throws Error{kSystem} when `library` cannot be loaded,
+  /// kInvalidArgument with ONNX Runtime's own words when it refuses the model.
+  OnnxRuntime(const std::string& library, const std::string& path, std::string_view bytes = {});
   ~OnnxRuntime();
   OnnxRuntime(const OnnxRuntime&) = delete;
   OnnxRuntime& operator=(const OnnxRuntime&) = delete;

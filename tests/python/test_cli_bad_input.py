@@ -103,6 +103,7 @@ def write_others(folder):
     (folder / "missing.csv").write_text(f"{NET},{SPEC},1\nmissing.onnx,{SPEC},1\n")
     (folder / "fields.csv").write_text(f"{NET},{SPEC},1\n{NET},{SPEC}\n")
     (folder / "timeout.csv").write_text(f"{NET},{SPEC},1\n\n{NET},{SPEC},soon\n")
+    (folder / "json.csv").write_text(f"{NET},{folder}/range.json,1\n")
     (folder / "empty.csv").write_text("")
     (folder / "bad-spec.csv").write_text(f"{NET},{SPEC},1\n{NET},{folder}/nan.vnnlib,1\n")
     rng = np.random.default_rng(0)
@@ -123,6 +124,8 @@ def write_others(folder):
         "mode-name.json": '{"mode": "fast"}',
         "list.json": "[1]",
         "range.json": '{"scale-factor": 2}',
+        "bounds.json": '{"property": "bounds", "inputs": {"lo": 0, "hi": [1, 2, 3]}, "output": 0, "hi": 1}',
+        "kind.json": '{"property": "nothing"}',
     }
     for name, data in configs.items():
         (folder / name).write_text(data)
@@ -255,6 +258,15 @@ OTHERS = [
     ((*FUZZ, "--config", "list.json"), "list.json: not a JSON object of options"),
     ((*FUZZ, "--config", "range.json"), "--scale-factor must be in (0, 1]"),
     ((*FUZZ, "--config", "none.json"), "none.json: no such file"),
+    ((*FUZZ[:-1], "cut.json"), "{place}/cut.json:2:1: not JSON: the file ends too early"),
+    ((*FUZZ[:-1], "list.json"), "{place}/list.json: must be an object"),
+    (
+        ("falsify", NET, "bounds.json"),
+        "{place}/bounds.json: inputs.hi: has 3 numbers, must have 64",
+    ),
+    (("check", NET, "bounds.json", "x.npy"), "{place}/bounds.json: inputs.hi: has 3 numbers, must have 64"),
+    (("doctor", NET, "kind.json"), None),
+    (("fuzz", "--instances", "json.csv"), "{place}/range.json: lacks 'property'"),
     (("run", NET, "--data", "x63.npy", "--out", "y.npy"), None),
     (("check", NET, SPEC, "none.npy"), "none.npy: no such file"),
     (
@@ -404,7 +416,7 @@ USAGE = [
     (
         ("list", "nothing"),
         "no family of `grapeshot list` is called 'nothing'; known: commands, mutations, attacks, "
-        "norms, scales, criteria, strategies, constraints, variants, output-kinds, operators, passes",
+        "norms, scales, criteria, strategies, constraints, variants, properties, output-kinds, operators, passes",
     ),
 ]
 

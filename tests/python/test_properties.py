@@ -1,0 +1,301 @@
+"""Properties that JSON specifications state: what is found is a violation by definition, what holds is not claimed."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from conftest import ROOT
+from onnx import TensorProto, helper, numpy_helper
+from program import grapeshot, grapeshot_json, needs_program
+
+import exact_vnnlib
+import property_oracle
+
+FOLDER = ROOT / "examples" / "properties"
+HOLD = {
+    "diabetes_safe_fairness",
+    "diabetes_safe_monotonicity",
+    "diabetes_safe_bounds",
+    "wine_mlp_set_outputs",
+    "bag_max_permutation",
+    "rows_slow_temporal",
+}
+SPECS = sorted(p.stem for p in FOLDER.glob("*.json"))
+BROKEN = [s for s in SPECS if s not in HOLD]
+
+pytestmark = needs_program
+
+
+def model_of(spec):
+    return FOLDER / ("_".join(spec.split("_")[:2]) + ".onnx")
+
+
+def test_the_script_makes_what_is_committed():
+    script = ROOT / "tools" / "make_property_examples.py"
+    done = subprocess.run(
+        [sys.executable, script, "--check"], capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory):
+    """A run over all examples: {specification: folder of a finding}, and the run's folder."""
+    out = tmp_path_factory.mktemp("properties") / "run"
+    instances = FOLDER / "instances.csv"
+    grapeshot(
+        *("fuzz", "--instances", instances, "--seconds", 5, "--threads", 1, "--out", out), status=1
+    )
+    found = {}
+    for folder in sorted((out / "findings").iterdir()):
+        said = json.loads((folder / "finding.json").read_text())
+        found[said["instance_name"].removesuffix(".json")] = folder
+    return found, out
+
+
+def test_every_kind_has_one_that_is_broken_and_one_that_holds(campaign):
+    kinds = {row["name"] for row in grapeshot_json("list", "properties")["properties"]}
+    kind_of = {s: json.loads((FOLDER / f"{s}.json").read_text())["property"] for s in SPECS}
+    assert {kind_of[s] for s in BROKEN} == kinds == {kind_of[s] for s in HOLD}
+    assert set(property_oracle.DEFINITIONS) == kinds
+    assert set(campaign[0]) >= set(BROKEN)
+
+
+def test_what_holds_is_not_claimed(campaign):
+    assert not set(campaign[0]) & HOLD
+
+
+def test_every_finding_is_a_violation_by_definition_of_the_network_as_it_is(campaign):
+    found, _ = campaign
+    assert found
+    for spec, folder in found.items():
+        assert property_oracle.is_violation(folder), spec
+
+
+def test_findings_replay_in_their_own_words(campaign):
+    _, out = campaign
+    said = grapeshot("replay", out, status=0).stdout
+    assert "NOT" not in said
+    assert "with sex 1 -> 2: class high -> low" in said or "sex 1 -> 2: class low -> high" in said
+    assert "falls from" in said and "with its elements in the order" in said
+    summary = json.loads((out / "summary.json").read_text())
+    assert set(summary["words"]) == {f.name for f in (out / "findings").iterdir()}
+
+
+def test_a_network_of_two_runs_is_both_runs_and_what_compares_them(campaign):
+    found, _ = campaign
+    checked = set()
+    for spec in ("diabetes_class_fairness", "cancer_mlp_monotonicity", "bag_mlp_permutation"):
+        folder = found[spec]
+        said = json.loads((folder / "finding.json").read_text())
+        both = onnx.load(said["network"])
+        onnx.checker.check_model(both, full_check=True)
+        checked.add(both.opset_import[0].version)
+        f = property_oracle.network(said["model"])
+        whole = np.load(folder / "input.npy")
+        x, z = (np.load(folder / f"{name}.npy") for name in ("first", "second"))
+        y = property_oracle.network(said["network"])(whole)
+        k = len(f(x))
+        np.testing.assert_allclose(y[:k], f(x), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(y[k : 2 * k], f(z), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(said["outputs"], y, rtol=1e-4, atol=1e-4)
+        # Its box and case, read and evaluated by another program.
+        inputs, outputs, asserted = exact_vnnlib.parse((folder / "region.vnnlib").read_text())
+        assert (inputs, outputs) == (whole.size, y.size)
+        assert all(exact_vnnlib.holds(e, whole.ravel(), y) for e in asserted)
+        witness = folder / "input.npy"
+        grapeshot("check", said["network"], folder / "region.vnnlib", witness, status=0)
+    assert checked == {9, 13, 18}, "opsets write reductions in different ways"
+
+
+@pytest.mark.parametrize("spec", ["rows_conv_temporal", "wine_mlp_set", "diabetes_class_fairness"])
+def test_falsify_answers_within_seconds_and_onnxruntime_agrees(spec, tmp_path):
+    witness = tmp_path / "w.npy"
+    answer = grapeshot_json(
+        *("falsify", model_of(spec), FOLDER / f"{spec}.json", "--timeout", 10, "--threads", 1),
+        *("--confirm", "ort", "--witness", witness),
+        status=1,
+    )
+    assert answer["answer"] == "sat" and answer["onnxruntime"] is True and answer["words"]
+    done = grapeshot("check", model_of(spec), FOLDER / f"{spec}.json", witness, status=0)
+    assert done.stdout.startswith(f"holds: {answer['words']}, margin")
+    if "temporal" in spec:
+        spec_json = json.loads((FOLDER / f"{spec}.json").read_text())
+        f = property_oracle.network(model_of(spec))
+        assert property_oracle.temporal(spec_json, f, np.load(witness).ravel(), None, FOLDER)
+
+
+def test_a_finding_of_two_runs_gets_smaller(campaign, tmp_path):
+    out = tmp_path / "smaller.npy"
+    folder = campaign[0]["diabetes_value_fairness"]
+    grapeshot("minimize", folder, "--seconds", 1, "--out", out, "--quiet", status=0)
+    spec = FOLDER / "diabetes_value_fairness.json"
+    grapeshot("check", model_of("diabetes_value_fairness"), spec, out, status=0)
+
+
+def test_data_that_changed_since_is_noticed(tmp_path):
+    np.save(tmp_path / "x.npy", np.load(FOLDER / "data" / "wine.npy"))
+    spec = json.loads((FOLDER / "wine_mlp_set.json").read_text())
+    for box in spec["inputs"]:
+        box["center"]["file"] = "x.npy"
+    (tmp_path / "s.json").write_text(json.dumps(spec))
+    run = tmp_path / "run"
+    grapeshot(
+        *("fuzz", FOLDER / "wine_mlp.onnx", tmp_path / "s.json", "--seconds", 5, "--out", run), status=1
+    )
+    np.save(tmp_path / "x.npy", np.zeros((32, 13), np.float32))
+    done = grapeshot("replay", run, status=1)
+    assert "x.npy: changed since the finding was made" in done.stdout
+
+
+# --- other networks -------------------------------------------------------------------------------
+
+
+def odd_model(tmp_path, kind):
+    """Four inputs, two outputs: y = (x0 - x3, x1 * 2), in ways that files have."""
+    x = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])]
+    y = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2])]
+    w = np.array([[1, 0], [0, 2], [0, 0], [-1, 0]], np.float32)
+    weights = [numpy_helper.from_array(w, "w")]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    version = 8
+    if kind == "branch":
+        # A branch that reads the weight, the input and a tensor of the graph from outside.
+        inner = [
+            helper.make_node("MatMul", ["h", "w"], ["inner"]),
+            helper.make_node("Add", ["inner", "zero"], ["out"]),
+        ]
+        out = [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)]
+        zero = numpy_helper.from_array(np.zeros(2, np.float32), "zero")
+        branches = [helper.make_graph(inner, "b", [], out, [zero]) for _ in range(2)]
+        nodes = [
+            helper.make_node("Identity", ["x"], ["h"]),
+            helper.make_node("If", ["yes"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+        ]
+        weights.append(numpy_helper.from_array(np.array(True), "yes"))
+    if kind == "ports":
+        x = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("a", "b")]
+        y = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1]) for n in ("y", "z")]
+        weights = [numpy_helper.from_array(np.array([i], np.int64), f"i{i}") for i in (0, 1)]
+        nodes = [
+            helper.make_node("Gather", ["a", "i0"], ["a0"]),
+            helper.make_node("Gather", ["b", "i1"], ["b1"]),
+            helper.make_node("Sub", ["a0", "b1"], ["y"]),
+            helper.make_node("Gather", ["a", "i1"], ["a1"]),
+            helper.make_node("Add", ["a1", "a1"], ["z"]),
+        ]
+    if kind == "weights are inputs":
+        x.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [4, 2]))
+        version = 3
+    graph = helper.make_graph(nodes, "g", x, y, weights)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 7 if version == 3 else 13)], ir_version=version
+    )
+    path = tmp_path / "net.onnx"
+    onnx.save(
+        model,
+        path,
+        save_as_external_data=kind == "external data",
+        size_threshold=0,
+        location="weights.bin",
+    )
+    return path
+
+
+@pytest.mark.parametrize("kind", ["branch", "ports", "weights are inputs", "external data"])
+def test_two_runs_of_networks_as_files_have_them(tmp_path, kind):
+    model = odd_model(tmp_path, kind)
+    spec = {
+        "property": "fairness",
+        "inputs": {"lo": 0, "hi": 1},
+        "protected": {"3": [0, 1]},
+        "tolerance": 0.5,
+    }
+    (tmp_path / "s.json").write_text(json.dumps(spec))
+    run = tmp_path / "run"
+    grapeshot("fuzz", model, tmp_path / "s.json", "--seconds", 5, "--out", run, status=1)
+    (folder,) = (run / "findings").iterdir()
+    said = json.loads((folder / "finding.json").read_text())
+    assert property_oracle.is_violation(folder)
+    # On its own: the file of two runs has all weights in it.
+    alone = property_oracle.network((run / "networks" / "0.onnx").read_bytes())
+    whole = np.load(folder / "input.npy")
+    assert alone(whole).tolist() == said["outputs"]
+    answer = grapeshot_json(
+        "falsify", model, tmp_path / "s.json", "--timeout", 10, "--confirm", "ort", status=1
+    )
+    assert answer["onnxruntime"] is True
+
+
+# --- the words of temporal logic --------------------------------------------------------------------
+
+
+def random_formula(rng, depth, ahead):
+    """One that looks at most `ahead` steps ahead, over two signals."""
+    signal = int(rng.integers(2))
+    number = float(rng.integers(-2, 3)) / 2
+    kinds = ["above", "below", "within"] + ["change"] * (ahead > 0)
+    if depth > 0:
+        kinds = ["and", "or", "not", "if"] + ["always", "eventually", "until"] * (ahead > 0)
+    kind = rng.choice(kinds)
+    if kind in ("above", "below", "change"):
+        return {kind: abs(number) if kind == "change" else number, "signal": signal}
+    if kind == "within":
+        return {kind: [number, number + 1], "signal": signal}
+    if kind in ("and", "or"):
+        return {kind: [random_formula(rng, depth - 1, ahead) for _ in range(2)]}
+    if kind == "not":
+        return {kind: random_formula(rng, depth - 1, ahead)}
+    if kind == "if":
+        return {key: random_formula(rng, depth - 1, ahead) for key in ("if", "then")}
+    last = int(rng.integers(0, ahead + 1))
+    steps = [int(rng.integers(0, last + 1)), last]
+    if kind == "until":
+        inner = [random_formula(rng, depth - 1, ahead - last) for _ in range(2)]
+    else:
+        inner = random_formula(rng, depth - 1, ahead - last)
+    return {kind: inner} | ({"steps": steps} if last or rng.integers(2) else {})
+
+
+def test_formulas_mean_what_their_definition_says(tmp_path):
+    """On the identity, with small whole halves, so that ties are frequent: all formulas in one campaign, whose
+    boxes are points."""
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        "g",
+        *([helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 10])] for n in ("x", "y")),
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(model, tmp_path / "identity.onnx")
+    rng = np.random.default_rng(3)
+    lines, expected = [], []
+    for i in range(150):
+        # The second part always holds, so that none is one that nothing can violate, which is refused.
+        always = {"within": [-1, 1], "signal": 0}
+        formula = {"and": [random_formula(rng, int(rng.integers(1, 4)), 4), always]}
+        x = rng.integers(-2, 3, 10) / 2
+        spec = {
+            "property": "temporal",
+            "inputs": {"center": x.tolist()},
+            "steps": 5,
+            "formula": formula,
+        }
+        (tmp_path / f"{i}.json").write_text(json.dumps(spec))
+        lines.append(f"identity.onnx,{i}.json,10\n")
+        expected.append(not property_oracle.satisfied(formula, x.reshape(5, 2)))
+    (tmp_path / "instances.csv").write_text("".join(lines))
+    run = tmp_path / "run"
+    grapeshot(
+        *("fuzz", "--instances", tmp_path / "instances.csv", "--seconds", 2, "--threads", 1),
+        *("--out", run, "--quiet"),
+        status=1,
+    )
+    found = {
+        json.loads((f / "finding.json").read_text())["instance"] for f in (run / "findings").iterdir()
+    }
+    assert 40 < sum(expected) < 110
+    wrong = [i for i, violated in enumerate(expected) if violated != (i in found)]
+    assert not wrong, (tmp_path / f"{wrong[0]}.json").read_text()

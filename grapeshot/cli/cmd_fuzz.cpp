@@ -37,8 +37,9 @@ struct FuzzCommand {
     GRAPESHOT_CHECK(!data || (files.eps > 0. && std::isfinite(files.eps)), kInvalidArgument,
                     "--data needs a finite --eps above 0");
     GRAPESHOT_CHECK(data || (files.labels.empty() && files.eps == 0. && files.frozen.empty() &&
-                             files.mask.empty()),
-                    kInvalidArgument, "--labels, --eps, --frozen and --mask go with --data");
+                             files.mask.empty() && files.vocabulary.empty()),
+                    kInvalidArgument,
+                    "--labels, --eps, --frozen, --mask and --vocabulary go with --data");
     GRAPESHOT_CHECK(files.drop >= 0, kInvalidArgument, "--drop must be at least 0");
   }
 
@@ -102,6 +103,10 @@ Action declare_fuzz(CLI::App& app) {
                  "With --mask: tokens of a row that mutation mask may drop at a time")
       ->needs(mask)
       ->capture_default_str();
+  auto* vocabulary =
+      app.add_option("--vocabulary", command->files.vocabulary,
+                     "Embeddings of words, .npy, [V, E]: findings say which are nearest");
+  app.add_option("--words", command->files.words, "Those words, a line each")->needs(vocabulary);
   app.add_option("--stats", command->files.stats,
                  "Reference statistics for --criterion and --criteria, as `grapeshot profile` "
                  "makes them");

@@ -51,10 +51,12 @@ std::vector<Entry> mutation_entries() {
   std::vector<Entry> out;
   for (const Mutation& row : mutations()) {
     Entry& entry = out.emplace_back(plain(row));
-    entry.note = str("default ", row.default_weight, ", paper ", row.paper_weight);
+    entry.note = str("default ", row.default_weight, ", paper ", row.paper_weight,
+                     row.masks ? ", with --mask" : "");
     entry.more = {{"default_weight", row.default_weight},
                   {"paper_weight", row.paper_weight},
-                  {"gradient", row.gradient}};
+                  {"gradient", row.gradient},
+                  {"masks", row.masks}};
   }
   return out;
 }

@@ -23,7 +23,8 @@ namespace grapeshot::cli {
 namespace {
 
 // Files of ProblemFiles that a run remembers with their SHA-256.
-constexpr const char* kInputFiles[] = {"instances", "data", "labels", "frozen", "stats"};
+constexpr const char* kInputFiles[] = {"instances", "data",       "labels", "frozen",
+                                       "stats",     "vocabulary", "words"};
 
 std::string absolute(const std::string& path) {
   return std::filesystem::absolute(resolve_file(path)).lexically_normal().string();
@@ -78,6 +79,9 @@ class Loader {
                     ": has one output; the label of --data needs at least two to compare");
     const std::vector<int64_t> labels = read_labels(files.labels, n, net.outputs());
     const FreeInputs free(files, net, n);
+    if (!files.vocabulary.empty()) {
+      problem_.vocabulary = std::make_unique<Vocabulary>(files.vocabulary, files.words, net);
+    }
     for (int64_t i = 0; i < n; ++i) {
       const std::span<const double> row(x.values.data() + i * net.inputs(),
                                         static_cast<size_t>(net.inputs()));
@@ -232,6 +236,8 @@ nlohmann::ordered_json to_json(const ProblemFiles& files) {
                                 {"frozen", whole(files.frozen)},
                                 {"mask", files.mask},
                                 {"drop", files.drop},
+                                {"vocabulary", whole(files.vocabulary)},
+                                {"words", whole(files.words)},
                                 {"stats", whole(files.stats)}};
   for (const std::string& spec : files.specs) out["specs"].push_back(absolute(spec));
   for (const char* key : kInputFiles) {
@@ -255,6 +261,8 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
     files.frozen = text("frozen");
     files.mask = text("mask");
     files.drop = json_field<int64_t>(object, "drop", path);
+    files.vocabulary = text("vocabulary");
+    files.words = text("words");
   }
   for (const char* key : kInputFiles) {
     const std::string file = object.contains(key) ? text(key) : std::string();

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
 
+#include "grapeshot/cli/vocabulary.h"
 #include "grapeshot/core/campaign.h"
 #include "grapeshot/core/profile.h"
 #include "grapeshot/core/property.h"
@@ -41,6 +42,7 @@ struct Problem {
   std::vector<ProblemModel> models;
   std::vector<ProblemInstance> instances;
   std::unique_ptr<Profile> profile;  ///< of the one model, where asked for
+  std::unique_ptr<Vocabulary> vocabulary = nullptr;
 
   [[nodiscard]] std::vector<CampaignModel> campaign_models() const;
 };
@@ -52,9 +54,10 @@ struct ProblemFiles {
   std::string instances;           ///< an instances.csv
   std::string data, labels;        ///< npy files for `model`, with eps
   double eps = 0.;
-  std::string frozen, mask;  ///< an npy file and an input's name: what of a row may change
-  int64_t drop = 1;          ///< (cli/free_inputs.h)
-  std::string stats;         ///< reference statistics of the one model, or ""
+  std::string frozen, mask;       ///< an npy file and an input's name: what of a row may change
+  int64_t drop = 1;               ///< (cli/free_inputs.h)
+  std::string vocabulary, words;  ///< what findings are put into words by, or ""
+  std::string stats;              ///< reference statistics of the one model, or ""
 };
 
 /// With absolute paths; and what it was made of.

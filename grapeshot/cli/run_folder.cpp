@@ -182,6 +182,9 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
   const Box& box = instance.property.regions[static_cast<size_t>(c.verdict32.region)].box;
   out["nearest_float32_inputs"] = box.nearest;
   if (!box.droppable.empty()) out["dropped_inputs"] = dropped_bits(box, finding.x);
+  if (problem.vocabulary) {
+    out["tokens"] = problem.vocabulary->changes(finding.original, finding.x, box);
+  }
   out["mutation"] = finding.mutation;
   out["ids"] = {{"seed", seed},
                 {"shard_seed", finding.shard_seed},

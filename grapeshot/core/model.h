@@ -182,8 +182,8 @@ class Model {
 };
 
 inline const std::vector<SequenceTap>& Model::recurrent_layers() const {
-  static const std::vector<SequenceTap> kNone;
-  return kNone;
+  static const std::vector<SequenceTap> none;
+  return none;
 }
 
 inline const std::vector<SequenceTap>& Model::attention_layers() const {

@@ -380,7 +380,7 @@ TEST_CASE("iterate: no pass sees a bit of a mask that is no bit, padding that mo
       bench.options.scale = scale;
       bench.options.mutations = "gradient,boundary,random,descent,flip,mask";
       bench.options.batch = "32";
-      int64_t rows = 0, dropped_and_moved = 0;
+      int64_t rows = 0, dropped = 0;
       const auto look = [&](const at::Tensor& x) {
         const at::Tensor bits = x.slice(1, 2, 5);
         CHECK(bits.eq(0).logical_or(bits.eq(1)).all().item<bool>());
@@ -388,15 +388,15 @@ TEST_CASE("iterate: no pass sees a bit of a mask that is no bit, padding that mo
         CHECK(x.select(1, 1).eq(0.25).all().item<bool>());
         CHECK(x.select(1, 5).eq(0.).all().item<bool>());
         rows += x.size(0);
-        dropped_and_moved +=
-            bits.eq(0).any(1).logical_and(x.select(1, 0).ne(0.5)).sum().item<int64_t>();
+        return bits.eq(0).any(1).sum().item<int64_t>();
       };
-      bench.model.on_candidate = bench.model.on_iterate = look;
+      bench.model.on_candidate = look;
+      bench.model.on_iterate = [&](const at::Tensor& x) { dropped += look(x); };
       Shard shard = bench.shard();
       for (int k = 0; k < 60; ++k) (void)shard.iterate(Deadline());
       CHECK(rows > 1000);
-      // What dropped tokens is a parent of what moves the rest.
-      if (schedule == std::string("fair")) CHECK(dropped_and_moved > 0);
+      // Gradients move what has tokens dropped, and leave them so.
+      if (schedule == std::string("fair")) CHECK(dropped > rows / 20);
     }
   }
 }

@@ -65,6 +65,8 @@ TEST_CASE("taps: units of a recurrent layer are neurons, their values those of a
     CHECK(moved.select(1, 0).slice(1, 5).eq(0).all().item<bool>());
     CHECK(moved.select(1, 0).slice(1, 0, 5).ne(0).any().item<bool>());
     CHECK(trace.states[0].sizes() == at::IntArrayRef{3, 4, 10});
+    CHECK(model.trace(x.slice(0, 0, 0), Head::kOutputs, wanted).states[0].size(0) == 0);
+    CHECK(model.forward(x.slice(0, 0, 0), Head::kOutputs).sizes() == at::IntArrayRef{0, 2});
   }
 }
 

@@ -73,7 +73,8 @@ def test_list_shows_every_row_of_every_family():
         assert all(row["name"] in text and row["summary"] in text for row in rows)
     weights = {row["name"]: row for row in grapeshot_json("list", "mutations")["mutations"]}
     assert weights["gradient"]["paper_weight"] == 0.5
-    assert sum(row["default_weight"] for row in weights.values()) == pytest.approx(1)
+    assert [name for name, row in weights.items() if row["masks"]] == ["mask"]
+    assert sum(r["default_weight"] for r in weights.values() if not r["masks"]) == pytest.approx(1)
     assert all(row["since"] >= 1 for row in grapeshot_json("list", "operators")["operators"])
 
 

@@ -61,6 +61,7 @@ def test_batch_first_is_steps_first_turned(op, gates, direction, tmp_path):
 
 
 WEIGHTS = {"w": w(1, 4, 3), "r": w(1, 4, 1), "s": np.array([9], np.int32)}
+WEIGHTS["e"] = np.zeros((0, 1, 3), np.float32)
 REFUSED = {
     "an activation": (dict(activations=["Sigmoid", "Elu", "Tanh"]), "x w r", "'Elu' is not one of Sigmoid, Tanh"),
     "too few activations": (dict(activations=["Sigmoid"]), "x w r", "activations are 1, not 3"),
@@ -70,6 +71,7 @@ REFUSED = {
     "weights that do not fit": ({}, "x r r", "do not fit 3 inputs and 4 gates"),
     "a number of units": (dict(hidden_size=7), "x w r", "hidden_size is 7, R has 1 units"),
     "lengths": ({}, "x w r _ s", "sequence_lens are not 1 numbers from 0 to 2"),
+    "no steps": ({}, "e w r", "a sequence of 0 steps is not one of 1 to 65536"),
     "a clip": (dict(clip=-1.0), "x w r", "clip is -1"),
 }
 
@@ -139,9 +141,9 @@ CHANGES = {
 EPS = 0.15
 
 
-def fuzz(name, out, *more, changes=None, **rest):
+def fuzz(name, out, *more, changes=None, eps=EPS, **rest):
     args = ["fuzz", TEXT / f"{name}.onnx", "--data", TEXT / f"{name}_x.npy", "--labels", TEXT / "labels.npy"]
-    args += ["--eps", EPS, *(CHANGES[name] if changes is None else changes), "--quiet", "--threads", 1]
+    args += ["--eps", eps, *(CHANGES[name] if changes is None else changes), "--quiet", "--threads", 1]
     return grapeshot(*args, "--out", out, *more, **rest)
 
 
@@ -232,6 +234,31 @@ def test_a_campaign_that_is_resumed_ends_as_one_that_was_not(tmp_path):
     assert inputs[0] == inputs[1]
 
 
+def test_findings_are_put_into_words(tmp_path):
+    """With a radius wide enough that other words are nearest; padding keeps its own."""
+    words = ["--vocabulary", TEXT / "vocabulary.npy", "--words", TEXT / "words.txt"]
+    fuzz("transformer", tmp_path / "words", "--candidates", 1500, *words, eps=2, status=1)
+    names, table = (TEXT / "words.txt").read_text().split(), np.load(TEXT / "vocabulary.npy").astype(float)
+    found, reports = inputs_of(tmp_path / "words")
+    kinds = set()
+    for (row, x), report in zip(found, reports, strict=True):
+
+        def nearest(x):
+            distance = np.linalg.norm(x[:CUT].reshape(TOKENS, 1, WIDTH) - table, axis=2)
+            return [names[i] for i in distance.argmin(1)]
+
+        was, now = nearest(X["transformer"][row].astype(float)), nearest(x.astype(float))
+        dropped = (x[CUT:] == 0) & ~PADDING[row]
+        expected = [
+            {"token": t, "was": was[t], "is": None if dropped[t] else now[t]}
+            for t in range(TOKENS)
+            if dropped[t] or was[t] != now[t]
+        ]
+        assert report["tokens"] == expected
+        kinds |= {None if each["is"] is None else str for each in expected}
+    assert kinds == {None, str}
+
+
 # --- what does not fit ----------------------------------------------------------------------------
 
 
@@ -257,7 +284,7 @@ def odd(tmp_path):
 
 def test_what_does_not_fit_is_refused_in_one_sentence(odd):
     transformer, lstm = TEXT / "transformer.onnx", TEXT / "lstm.onnx"
-    x, lx = TEXT / "transformer_x.npy", TEXT / "lstm_x.npy"
+    x, lx, table = TEXT / "transformer_x.npy", TEXT / "lstm_x.npy", TEXT / "vocabulary.npy"
     for args, text in (
         ((transformer, "--data", odd / "half.npy", "--mask", "mask"), "half.npy: row 3: bit 1 of the mask 'mask' is 0.5"),
         ((transformer, "--data", x, "--mask", "tokens"), "has no input 'tokens', which --mask names; its inputs: embeddings, mask"),
@@ -269,12 +296,15 @@ def test_what_does_not_fit_is_refused_in_one_sentence(odd):
         ((lstm, "--data", lx, "--mutations", "descent,mask"), "mutation mask needs --mask"),
         ((lstm, "--data", lx, "--weights", "mask=1"), "mutation mask needs --mask"),
         ((transformer, "--data", x, "--drop", 2), "--drop requires --mask"),
+        ((lstm, "--data", lx, "--vocabulary", odd / "short.npy"), "short.npy: is not of shape [V, E]"),
+        ((lstm, "--data", lx, "--vocabulary", odd / "seven.npy"), "embeddings of 7 numbers; "),
+        ((lstm, "--data", lx, "--vocabulary", table, "--words", TEXT / "sentences.txt"), "sentences.txt: 24 words; "),
     ):
         done = grapeshot("fuzz", *args, "--eps", 0.1, "--out", odd / "run", status=2)
         assert text in done.stderr and done.stdout == "", done.stderr
         assert not (odd / "run").exists()
     done = grapeshot("fuzz", MLP, odd / "no.vnnlib", "--mask", "x", status=2)
-    assert "--labels, --eps, --frozen and --mask go with --data" in done.stderr
+    assert "--labels, --eps, --frozen, --mask and --vocabulary go with --data" in done.stderr
 
 
 def test_one_row_freezes_all_and_what_is_no_float32_is_the_nearest(tmp_path):

@@ -120,13 +120,9 @@ Sizes sizes_of(const Call& call, const Kind& kind) {
                   "X, W and R must have three axes");
   const int64_t layout = call.node.i("layout", 0);
   GRAPESHOT_CHECK(layout == 0 || layout == 1, kUnsupported, "layout is ", layout);
-  Sizes s{std::max<int64_t>(row_count(call.in), 1),
-          x.size(layout),
-          x.size(1 - layout),
-          x.size(2),
-          w.size(0),
-          r.size(2),
-          layout == 1};
+  const int64_t rows = row_count(call.in);
+  Sizes s{rows < 0 ? 1 : rows, x.size(layout), x.size(1 - layout), x.size(2),
+          w.size(0),           r.size(2),      layout == 1};
   const std::vector<int64_t> w_shape = {s.directions, kind.gates * s.units, s.inputs};
   const std::vector<int64_t> r_shape = {s.directions, kind.gates * s.units, s.units};
   GRAPESHOT_CHECK(w.shape() == at::IntArrayRef(w_shape) && r.shape() == at::IntArrayRef(r_shape),
@@ -140,7 +136,9 @@ Sizes sizes_of(const Call& call, const Kind& kind) {
                   "direction is '", direction, "'");
   GRAPESHOT_CHECK(s.directions == (both ? 2 : 1), kInvalidArgument, "direction is '", direction,
                   "', W has ", s.directions);
-  GRAPESHOT_CHECK(s.steps > 0, kInvalidArgument, "the sequence has no steps");
+  constexpr int64_t kMostSteps = int64_t{1} << 16;
+  GRAPESHOT_CHECK(0 < s.steps && s.steps <= kMostSteps, kUnsupported, "a sequence of ", s.steps,
+                  " steps is not one of 1 to ", kMostSteps);
   if (call.planning) {
     checked_count({s.steps, s.rows * s.batch, s.directions * kind.gates * s.units});
   }
@@ -224,7 +222,7 @@ at::Tensor valid_steps(const Call& call, const Sizes& s) {
       at::arange(s.steps).unsqueeze(1) < at::tensor(lengths, at::kLong).unsqueeze(0);
   return valid.unsqueeze(1)
       .expand({s.steps, s.rows, s.batch})
-      .reshape({s.steps, -1, 1})
+      .reshape({s.steps, s.rows * s.batch, 1})
       .to(call.in[0].t.device());
 }
 
@@ -243,7 +241,7 @@ Values run(const Call& call, const Kind& kind) {
     const auto [cell, bias] = cell_of(call, kind, s, d);
     const at::Tensor weight = call.in[1].t.select(0, d).t();
     const at::Tensor inputs = (bias.defined() ? at::addmm(bias, x, weight) : at::mm(x, weight))
-                                  .view({s.steps, sequences, -1});
+                                  .view({s.steps, sequences, kind.gates * s.units});
     Memory state{initial(call, 5, s, d), cells ? initial(call, 6, s, d) : at::Tensor()};
     std::vector<at::Tensor> by_step(static_cast<size_t>(s.steps));
     for (int64_t k = 0; k < s.steps; ++k) {

@@ -190,6 +190,7 @@ Trace OnnxModel::trace(const at::Tensor& x, Head head, const Wanted& wanted) con
   // Lowering leaves what its tensors hold as it is, but not all of them there.
   const auto name = [&](int64_t tap) { return taps_[static_cast<size_t>(tap)].name; };
   std::vector<std::string> names;
+  names.reserve(wanted.taps.size());
   for (const int64_t tap : wanted.taps) names.push_back(name(tap));
   for (const SequenceTap& layer : recurrent_) {
     if (wanted.states) names.push_back(layer.name);

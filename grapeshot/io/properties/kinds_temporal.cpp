@@ -31,7 +31,7 @@ class Parser {
  public:
   Parser(int64_t steps, int64_t signals) : steps_(steps), signals_(signals) {}
 
-  Formula parse(const Field& field, int depth = 0) const {
+  [[nodiscard]] Formula parse(const Field& field, int depth = 0) const {
     if (depth > kMostDeep) field.refuse("formulas are nested more than ", kMostDeep, " deep");
     using Read = Formula (Parser::*)(const Field& field, int depth) const;
     constexpr std::pair<const char*, Read> kForms[] = {
@@ -54,13 +54,13 @@ class Parser {
   }
 
  private:
-  int64_t signal(const Field& field) const {
+  [[nodiscard]] int64_t signal(const Field& field) const {
     if (field.has("signal")) return field.at("signal").integer(0, signals_ - 1);
     if (signals_ > 1) field.fail("lacks 'signal', which of the ", signals_, " of a step");
     return 0;
   }
 
-  Formula atom(Formula::Op op, const Field& field, double number) const {
+  [[nodiscard]] Formula atom(Formula::Op op, const Field& field, double number) const {
     Formula out;
     out.op = op;
     out.signal = signal(field);
@@ -69,14 +69,14 @@ class Parser {
     return out;
   }
 
-  Formula above_or_below(const Field& field, int) const {
+  [[nodiscard]] Formula above_or_below(const Field& field, int) const {
     const bool up = field.has("above");
     field.check_keys({up ? "above" : "below", "signal"});
     return atom(up ? Formula::kAbove : Formula::kBelow, field,
                 field.at(up ? "above" : "below").number());
   }
 
-  Formula within(const Field& field, int) const {
+  [[nodiscard]] Formula within(const Field& field, int) const {
     field.check_keys({"within", "signal"});
     const std::vector<double> ends = field.at("within").numbers(2);
     if (ends[0] > ends[1]) field.at("within").fail("must be [lo, hi]");
@@ -85,7 +85,7 @@ class Parser {
     return out;
   }
 
-  Formula change(const Field& field, int) const {
+  [[nodiscard]] Formula change(const Field& field, int) const {
     field.check_keys({"change", "signal"});
     return atom(Formula::kChange, field, field.at("change").number_from(0.));
   }
@@ -98,7 +98,7 @@ class Parser {
     return out;
   }
 
-  Formula connective(const Field& field, int depth) const {
+  [[nodiscard]] Formula connective(const Field& field, int depth) const {
     const char* key = field.has("and") ? "and" : "or";
     field.check_keys({key});
     std::vector<Formula> parts;
@@ -107,12 +107,12 @@ class Parser {
     return joined(field.has("and") ? Formula::kAnd : Formula::kOr, std::move(parts));
   }
 
-  Formula negation(const Field& field, int depth) const {
+  [[nodiscard]] Formula negation(const Field& field, int depth) const {
     field.check_keys({"not"});
     return joined(Formula::kNot, {parse(field.at("not"), depth + 1)});
   }
 
-  Formula implication(const Field& field, int depth) const {
+  [[nodiscard]] Formula implication(const Field& field, int depth) const {
     field.check_keys({"if", "then"});
     Formula premise = joined(Formula::kNot, {parse(field.at("if"), depth + 1)});
     return joined(Formula::kOr, {std::move(premise), parse(field.at("then"), depth + 1)});
@@ -129,7 +129,7 @@ class Parser {
     out.horizon += out.end;
   }
 
-  Formula over_steps(const Field& field, int depth) const {
+  [[nodiscard]] Formula over_steps(const Field& field, int depth) const {
     const char* key = field.has("always") ? "always" : "eventually";
     field.check_keys({key, "steps"});
     Formula out = joined(field.has("always") ? Formula::kAlways : Formula::kEventually,
@@ -138,7 +138,7 @@ class Parser {
     return out;
   }
 
-  Formula until(const Field& field, int depth) const {
+  [[nodiscard]] Formula until(const Field& field, int depth) const {
     field.check_keys({"until", "steps"});
     const std::vector<Field> parts = field.at("until").entries();
     if (parts.size() != 2) field.at("until").fail("must be [what holds, until what]");
@@ -211,7 +211,7 @@ class Normalizer {
   Normalizer(const Field& place, int64_t steps, int64_t signals)
       : place_(place), steps_(steps), signals_(signals) {}
 
-  Cases run(const Formula& f, int64_t t, bool holds) const {
+  [[nodiscard]] Cases run(const Formula& f, int64_t t, bool holds) const {
     switch (f.op) {
       case Formula::kAbove:
         return {{{holds ? at_least(output(f, t), f.number) : below(output(f, t), f.number)}}};
@@ -246,14 +246,16 @@ class Normalizer {
   }
 
  private:
-  int64_t output(const Formula& f, int64_t t) const { return t * signals_ + f.signal; }
+  [[nodiscard]] int64_t output(const Formula& f, int64_t t) const {
+    return t * signals_ + f.signal;
+  }
 
   // Without 'steps' as far as there are outputs to look at.
-  int64_t last(const Formula& f, int64_t t) const {
+  [[nodiscard]] int64_t last(const Formula& f, int64_t t) const {
     return f.windowed ? t + f.end : steps_ - 1 - f.horizon;
   }
 
-  Cases change(const Formula& f, int64_t t, bool holds) const {
+  [[nodiscard]] Cases change(const Formula& f, int64_t t, bool holds) const {
     const auto a = static_cast<int32_t>(output(f, t)), b = static_cast<int32_t>(output(f, t + 1));
     constexpr double kFar = std::numeric_limits<double>::infinity();
     const LinearRow rise{{{a, -1.}, {b, 1.}}, f.number}, fall{{{a, 1.}, {b, -1.}}, f.number};
@@ -264,7 +266,7 @@ class Normalizer {
 
   // The second at some step, the first at all before: or for each step the second fails there or
   // the first did before.
-  Cases until(const Formula& f, int64_t t, bool holds) const {
+  [[nodiscard]] Cases until(const Formula& f, int64_t t, bool holds) const {
     Cases out;
     bool first = true;
     for (int64_t s = t + f.begin; s <= last(f, t); ++s) {

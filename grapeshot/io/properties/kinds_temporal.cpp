@@ -180,13 +180,14 @@ bool tidy(Case& c) {
   return true;
 }
 
-// Whether `a` holds wherever `b` does: each of its rows is one of b's, or looser.
+// Whether `a` holds wherever `b` does: each of its rows is one of b's, or looser. Both are tidy.
 bool covers(const Case& a, const Case& b) {
-  return std::ranges::all_of(a.rows, [&](const LinearRow& row) {
-    return std::ranges::any_of(b.rows, [&](const LinearRow& other) {
-      return same_terms(row, other) && other.bound <= row.bound;
-    });
-  });
+  auto other = b.rows.begin();
+  for (const LinearRow& row : a.rows) {
+    while (other != b.rows.end() && !same_terms(*other, row) && before(*other, row)) ++other;
+    if (other == b.rows.end() || !same_terms(*other, row) || other->bound > row.bound) return false;
+  }
+  return true;
 }
 
 // Without cases that cannot hold or that another one covers.
@@ -228,7 +229,7 @@ class Normalizer {
         for (const Formula& part : f.parts) {
           join(out, run(part, t, holds), (f.op == Formula::kAnd) == holds, first);
         }
-        return out;
+        return finished(std::move(out));
       }
       case Formula::kAlways:
       case Formula::kEventually: {
@@ -237,7 +238,7 @@ class Normalizer {
         for (int64_t s = t + f.begin; s <= last(f, t); ++s) {
           join(out, run(f.parts[0], s, holds), (f.op == Formula::kAlways) == holds, first);
         }
-        return out;
+        return finished(std::move(out));
       }
       case Formula::kUntil:
         return until(f, t, holds);
@@ -276,9 +277,9 @@ class Normalizer {
       for (int64_t before = t; before < s; ++before) {
         join(here, run(f.parts[0], before, holds), holds, none);
       }
-      join(out, std::move(here), !holds, first);
+      join(out, finished(std::move(here)), !holds, first);
     }
-    return out;
+    return finished(std::move(out));
   }
 
   // Both (conjunction) or either.
@@ -292,7 +293,6 @@ class Normalizer {
     }
     if (alone || !both) {
       std::ranges::move(more, std::back_inserter(out));
-      finish(out);
       return;
     }
     Cases product;
@@ -302,13 +302,13 @@ class Normalizer {
         product.back().rows.insert(product.back().rows.end(), b.rows.begin(), b.rows.end());
       }
     }
-    out = std::move(product);
-    finish(out);
+    out = finished(std::move(product));
   }
 
-  void finish(Cases& out) const {
-    out = reduced(std::move(out));
-    if (std::ssize(out) > kMostCases) refuse(out.size(), rows_of(out));
+  [[nodiscard]] Cases finished(Cases cases) const {
+    cases = reduced(std::move(cases));
+    if (std::ssize(cases) > kMostCases) refuse(cases.size(), rows_of(cases));
+    return cases;
   }
 
   [[noreturn]] void refuse(size_t count, size_t rows) const {

@@ -110,6 +110,9 @@ class Loader {
                     ": reference statistics are of one model, the instances of ",
                     problem_.models.size());
     const ProblemModel& model = problem_.models[0];
+    GRAPESHOT_CHECK(model.pair.empty(), kInvalidArgument, path,
+                    ": reference statistics are of the model, the specification is about two runs "
+                    "of it");
     problem_.profile =
         std::make_unique<Profile>(read_profile(path, model.sha256, model.model->name()));
   }

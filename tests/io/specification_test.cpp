@@ -288,4 +288,9 @@ TEST_CASE("what multiplies to too much is refused with the number and the limit"
                     {"always": {"above": 0}}})",
                 1, 5000, ErrorCode::kUnsupported)
             .ends_with("at most 4096 and 262144 are taken"));
+  CHECK(refusal(R"({"property": "temporal", "inputs": {"lo": 0, "hi": 1}, "steps": 600, "formula":
+                    {"always": {"above": 0}}})",
+                1, 600, ErrorCode::kUnsupported) ==
+        ": multiplies to 360000 numbers a box (1 boxes, 600 ways to be violated of 1 conditions, "
+        "over 600 outputs), at most 262144 are taken");
 }

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from conftest import ROOT
 from onnx import TensorProto, helper, numpy_helper
-from program import grapeshot, grapeshot_json, needs_program
+from program import DIGITS, grapeshot, grapeshot_json, needs_program
 
 import exact_vnnlib
 import property_oracle
@@ -228,6 +228,27 @@ def test_two_runs_of_networks_as_files_have_them(tmp_path, kind):
         "falsify", model, tmp_path / "s.json", "--timeout", 10, "--confirm", "ort", status=1
     )
     assert answer["onnxruntime"] is True
+
+
+@pytest.mark.parametrize("model", sorted(p.name for p in DIGITS.glob("*.onnx")))
+def test_two_runs_of_the_digit_networks(tmp_path, model):
+    """Convolutions, attention, signs, a final softmax, weights that are inputs: two pixels decide for some
+    picture, and ONNX Runtime says so of both networks."""
+    spec = {
+        "property": "fairness",
+        "inputs": {"lo": 0, "hi": 1},
+        "protected": {"27": [0, 1], "36": {"lo": 0, "hi": 1}},
+    }
+    (tmp_path / "s.json").write_text(json.dumps(spec))
+    run = tmp_path / "run"
+    grapeshot("fuzz", DIGITS / model, tmp_path / "s.json", "--seconds", 10, "--out", run, status=1)
+    (folder,) = (run / "findings").iterdir()
+    assert property_oracle.is_violation(folder)
+    both = property_oracle.network(run / "networks" / "0.onnx")
+    x, z = (np.load(folder / f"{name}.npy") for name in ("first", "second"))
+    f = property_oracle.network(DIGITS / model)
+    got = both(np.load(folder / "input.npy"))
+    np.testing.assert_allclose(got[:20], np.concatenate([f(x), f(z)]), rtol=1e-3, atol=1e-4)
 
 
 # --- the words of temporal logic --------------------------------------------------------------------

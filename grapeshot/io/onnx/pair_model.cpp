@@ -112,22 +112,24 @@ class Nodes {
   }
 
   // x[index] along the first axis.
-  std::string gather(const std::string& x, const std::vector<int64_t>& index, std::string name) {
+  std::string gather(const std::string& x, const std::vector<int64_t>& index,
+                     const std::string& name) {
     return add("Gather", {x, constant(name + "/index", index)}, name, {{"axis", 0}});
   }
 
-  std::string reshape(const std::string& x, const std::vector<int64_t>& shape, std::string name) {
+  std::string reshape(const std::string& x, const std::vector<int64_t>& shape,
+                      const std::string& name) {
     return add("Reshape", {x, constant(name + "/shape", shape)}, name);
   }
 
   // The indices of x [n] by falling value.
-  std::string falling_order(const std::string& x, int64_t n, std::string name) {
+  std::string falling_order(const std::string& x, int64_t n, const std::string& name) {
     if (opset_ < 10) return add("TopK", {x}, name, {{"axis", 0}, {"k", n}}, 2);
     return add("TopK", {x, constant(name + "/k", {n})}, name, {{"axis", 0}}, 2);
   }
 
   // Each of the scores [k] less the largest other one.
-  std::string margins(const std::string& scores, int64_t k, std::string name) {
+  std::string margins(const std::string& scores, int64_t k, const std::string& name) {
     std::vector<int64_t> others;
     for (int64_t i = 0; i < k; ++i) {
       for (int64_t j = 0; j < k; ++j) {
@@ -141,7 +143,7 @@ class Nodes {
 
  private:
   // Along the second axis.
-  std::string largest(const std::string& x, std::string name) {
+  std::string largest(const std::string& x, const std::string& name) {
     if (opset_ >= 18) {
       return add("ReduceMax", {x, constant(name + "/axes", {1})}, name, {{"keepdims", 0}});
     }
@@ -228,7 +230,7 @@ class Source {
     return out;
   }
 
-  std::string read_output(pbf_reader port) const {
+  [[nodiscard]] std::string read_output(pbf_reader port) const {
     std::string name;
     int32_t type = kFloat;
     while (port.next()) {

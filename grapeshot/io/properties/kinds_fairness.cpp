@@ -1,6 +1,7 @@
 // grapeshot/io/properties/kinds_fairness.cpp: individual fairness.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -148,13 +149,14 @@ Specification compile_fairness(const Reader& reader) {
   Specification out;
   out.property = reader.property(std::move(boxes), comparison.cases, outputs_of(pair));
   std::vector<int64_t> features;
-  for (const Protected& p : all) features.push_back(p.feature);
+  std::ranges::transform(all, std::back_inserter(features), &Protected::feature);
   const auto how = [names = reader.feature_names(), features, near](Span x, Span second) {
     const std::string others = differences(names, near, x, second);
     return str(differences(names, features, x, second),
                others.empty() ? "" : str(" (and ", others, ")"));
   };
-  out.words = words_of(pair, std::move(rows), how, std::move(comparison.change));
+  out.words = words_of(pair, std::move(rows), how, std::move(comparison.change), "individual",
+                       "an individual");
   out.pair = std::move(pair);
   return out;
 }

@@ -1,5 +1,6 @@
 // grapeshot/io/properties/kinds_monotonicity.cpp: outputs that rise or fall with features.
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "grapeshot/io/properties/kinds_pair.h"
@@ -131,7 +132,7 @@ Specification compile_monotonicity(const Reader& reader) {
   Specification out;
   out.property = reader.property(std::move(boxes), {violated}, outputs_of(pair));
   std::vector<int64_t> features;
-  for (const Directed& each : directed) features.push_back(each.feature);
+  std::ranges::transform(directed, std::back_inserter(features), &Directed::feature);
   const auto how = [names = reader.feature_names(), features](Span x, Span second) {
     return differences(names, features, x, second);
   };

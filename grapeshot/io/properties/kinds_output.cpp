@@ -60,8 +60,7 @@ Specification compile_bounds(const Reader& reader) {
   for (const Domain& domain : reader.boxes()) {
     if (around) {
       if (domain.center.empty()) file.at("delta").fail("needs 'center' in 'inputs'");
-      std::vector<float> center;
-      for (const double v : domain.center) center.push_back(static_cast<float>(v));
+      const std::vector<float> center(domain.center.begin(), domain.center.end());
       const double value = reader.subject().evaluate(center)[static_cast<size_t>(output)];
       if (!(std::abs(value) < kInfinity)) {
         file.at("delta").fail("the network's output at the centre is ", value);

@@ -90,12 +90,13 @@ std::string differences(const std::vector<std::string>& names, const std::vector
 }
 
 Words words_of(const Pair& pair, std::vector<int64_t> rows,
-               std::function<std::string(Span x, Span second)> how, Change change) {
-  return [pair, rows = std::move(rows), how = std::move(how), change = std::move(change)](
-             Span x, Outputs y, const Verdict& verdict) {
+               std::function<std::string(Span x, Span second)> how, Change change,
+               std::string_view row, std::string_view none) {
+  return [pair, rows = std::move(rows), how = std::move(how), change = std::move(change), row,
+          none](Span x, Outputs y, const Verdict& verdict) {
     const auto k = static_cast<size_t>(pair.outputs);
     const std::vector<float> second = second_input(pair, x);
-    return str(whose(rows, verdict, "individual", "an individual"), " with ",
+    return str(whose(rows, verdict, row, none), " with ",
                how(x.first(static_cast<size_t>(pair.inputs)), second), ": ",
                change(y.first(k), y.subspan(k, k)));
   };

@@ -32,8 +32,10 @@ struct Comparison {
 [[nodiscard]] std::string differences(const std::vector<std::string>& names,
                                       const std::vector<int64_t>& features, Span x, Span second);
 
-/// Who it is (by the box's row), what was changed, what came of it.
+/// Who it is (by the box's row, see whose(); the texts are literals), what was changed, what came
+/// of it.
 [[nodiscard]] Words words_of(const Pair& pair, std::vector<int64_t> rows,
-                             std::function<std::string(Span x, Span second)> how, Change change);
+                             std::function<std::string(Span x, Span second)> how, Change change,
+                             std::string_view row = "row", std::string_view none = "an input");
 
 }  // namespace grapeshot::properties

@@ -31,7 +31,7 @@ class Parser {
  public:
   Parser(int64_t steps, int64_t signals) : steps_(steps), signals_(signals) {}
 
-  Formula parse(const Field& field, int depth = 0) const {
+  [[nodiscard]] Formula parse(const Field& field, int depth = 0) const {
     if (depth > kMostDeep) field.refuse("formulas are nested more than ", kMostDeep, " deep");
     using Read = Formula (Parser::*)(const Field& field, int depth) const;
     constexpr std::pair<const char*, Read> kForms[] = {
@@ -54,13 +54,13 @@ class Parser {
   }
 
  private:
-  int64_t signal(const Field& field) const {
+  [[nodiscard]] int64_t signal(const Field& field) const {
     if (field.has("signal")) return field.at("signal").integer(0, signals_ - 1);
     if (signals_ > 1) field.fail("lacks 'signal', which of the ", signals_, " of a step");
     return 0;
   }
 
-  Formula atom(Formula::Op op, const Field& field, double number) const {
+  [[nodiscard]] Formula atom(Formula::Op op, const Field& field, double number) const {
     Formula out;
     out.op = op;
     out.signal = signal(field);
@@ -69,14 +69,14 @@ class Parser {
     return out;
   }
 
-  Formula above_or_below(const Field& field, int) const {
+  [[nodiscard]] Formula above_or_below(const Field& field, int) const {
     const bool up = field.has("above");
     field.check_keys({up ? "above" : "below", "signal"});
     return atom(up ? Formula::kAbove : Formula::kBelow, field,
                 field.at(up ? "above" : "below").number());
   }
 
-  Formula within(const Field& field, int) const {
+  [[nodiscard]] Formula within(const Field& field, int) const {
     field.check_keys({"within", "signal"});
     const std::vector<double> ends = field.at("within").numbers(2);
     if (ends[0] > ends[1]) field.at("within").fail("must be [lo, hi]");
@@ -85,7 +85,7 @@ class Parser {
     return out;
   }
 
-  Formula change(const Field& field, int) const {
+  [[nodiscard]] Formula change(const Field& field, int) const {
     field.check_keys({"change", "signal"});
     return atom(Formula::kChange, field, field.at("change").number_from(0.));
   }
@@ -98,7 +98,7 @@ class Parser {
     return out;
   }
 
-  Formula connective(const Field& field, int depth) const {
+  [[nodiscard]] Formula connective(const Field& field, int depth) const {
     const char* key = field.has("and") ? "and" : "or";
     field.check_keys({key});
     std::vector<Formula> parts;
@@ -107,12 +107,12 @@ class Parser {
     return joined(field.has("and") ? Formula::kAnd : Formula::kOr, std::move(parts));
   }
 
-  Formula negation(const Field& field, int depth) const {
+  [[nodiscard]] Formula negation(const Field& field, int depth) const {
     field.check_keys({"not"});
     return joined(Formula::kNot, {parse(field.at("not"), depth + 1)});
   }
 
-  Formula implication(const Field& field, int depth) const {
+  [[nodiscard]] Formula implication(const Field& field, int depth) const {
     field.check_keys({"if", "then"});
     Formula premise = joined(Formula::kNot, {parse(field.at("if"), depth + 1)});
     return joined(Formula::kOr, {std::move(premise), parse(field.at("then"), depth + 1)});
@@ -129,7 +129,7 @@ class Parser {
     out.horizon += out.end;
   }
 
-  Formula over_steps(const Field& field, int depth) const {
+  [[nodiscard]] Formula over_steps(const Field& field, int depth) const {
     const char* key = field.has("always") ? "always" : "eventually";
     field.check_keys({key, "steps"});
     Formula out = joined(field.has("always") ? Formula::kAlways : Formula::kEventually,
@@ -138,7 +138,7 @@ class Parser {
     return out;
   }
 
-  Formula until(const Field& field, int depth) const {
+  [[nodiscard]] Formula until(const Field& field, int depth) const {
     field.check_keys({"until", "steps"});
     const std::vector<Field> parts = field.at("until").entries();
     if (parts.size() != 2) field.at("until").fail("must be [what holds, until what]");
@@ -180,13 +180,14 @@ bool tidy(Case& c) {
   return true;
 }
 
-// Whether `a` holds wherever `b` does: each of its rows is one of b's, or looser.
+// Whether `a` holds wherever `b` does: each of its rows is one of b's, or looser. Both are tidy.
 bool covers(const Case& a, const Case& b) {
-  return std::ranges::all_of(a.rows, [&](const LinearRow& row) {
-    return std::ranges::any_of(b.rows, [&](const LinearRow& other) {
-      return same_terms(row, other) && other.bound <= row.bound;
-    });
-  });
+  auto other = b.rows.begin();
+  for (const LinearRow& row : a.rows) {
+    while (other != b.rows.end() && !same_terms(*other, row) && before(*other, row)) ++other;
+    if (other == b.rows.end() || !same_terms(*other, row) || other->bound > row.bound) return false;
+  }
+  return true;
 }
 
 // Without cases that cannot hold or that another one covers.
@@ -211,7 +212,7 @@ class Normalizer {
   Normalizer(const Field& place, int64_t steps, int64_t signals)
       : place_(place), steps_(steps), signals_(signals) {}
 
-  Cases run(const Formula& f, int64_t t, bool holds) const {
+  [[nodiscard]] Cases run(const Formula& f, int64_t t, bool holds) const {
     switch (f.op) {
       case Formula::kAbove:
         return {{{holds ? at_least(output(f, t), f.number) : below(output(f, t), f.number)}}};
@@ -228,7 +229,7 @@ class Normalizer {
         for (const Formula& part : f.parts) {
           join(out, run(part, t, holds), (f.op == Formula::kAnd) == holds, first);
         }
-        return out;
+        return finished(std::move(out));
       }
       case Formula::kAlways:
       case Formula::kEventually: {
@@ -237,7 +238,7 @@ class Normalizer {
         for (int64_t s = t + f.begin; s <= last(f, t); ++s) {
           join(out, run(f.parts[0], s, holds), (f.op == Formula::kAlways) == holds, first);
         }
-        return out;
+        return finished(std::move(out));
       }
       case Formula::kUntil:
         return until(f, t, holds);
@@ -246,14 +247,16 @@ class Normalizer {
   }
 
  private:
-  int64_t output(const Formula& f, int64_t t) const { return t * signals_ + f.signal; }
+  [[nodiscard]] int64_t output(const Formula& f, int64_t t) const {
+    return t * signals_ + f.signal;
+  }
 
   // Without 'steps' as far as there are outputs to look at.
-  int64_t last(const Formula& f, int64_t t) const {
+  [[nodiscard]] int64_t last(const Formula& f, int64_t t) const {
     return f.windowed ? t + f.end : steps_ - 1 - f.horizon;
   }
 
-  Cases change(const Formula& f, int64_t t, bool holds) const {
+  [[nodiscard]] Cases change(const Formula& f, int64_t t, bool holds) const {
     const auto a = static_cast<int32_t>(output(f, t)), b = static_cast<int32_t>(output(f, t + 1));
     constexpr double kFar = std::numeric_limits<double>::infinity();
     const LinearRow rise{{{a, -1.}, {b, 1.}}, f.number}, fall{{{a, 1.}, {b, -1.}}, f.number};
@@ -264,7 +267,7 @@ class Normalizer {
 
   // The second at some step, the first at all before: or for each step the second fails there or
   // the first did before.
-  Cases until(const Formula& f, int64_t t, bool holds) const {
+  [[nodiscard]] Cases until(const Formula& f, int64_t t, bool holds) const {
     Cases out;
     bool first = true;
     for (int64_t s = t + f.begin; s <= last(f, t); ++s) {
@@ -274,9 +277,9 @@ class Normalizer {
       for (int64_t before = t; before < s; ++before) {
         join(here, run(f.parts[0], before, holds), holds, none);
       }
-      join(out, std::move(here), !holds, first);
+      join(out, finished(std::move(here)), !holds, first);
     }
-    return out;
+    return finished(std::move(out));
   }
 
   // Both (conjunction) or either.
@@ -290,7 +293,6 @@ class Normalizer {
     }
     if (alone || !both) {
       std::ranges::move(more, std::back_inserter(out));
-      finish(out);
       return;
     }
     Cases product;
@@ -300,13 +302,13 @@ class Normalizer {
         product.back().rows.insert(product.back().rows.end(), b.rows.begin(), b.rows.end());
       }
     }
-    out = std::move(product);
-    finish(out);
+    out = finished(std::move(product));
   }
 
-  void finish(Cases& out) const {
-    out = reduced(std::move(out));
-    if (std::ssize(out) > kMostCases) refuse(out.size(), rows_of(out));
+  [[nodiscard]] Cases finished(Cases cases) const {
+    cases = reduced(std::move(cases));
+    if (std::ssize(cases) > kMostCases) refuse(cases.size(), rows_of(cases));
+    return cases;
   }
 
   [[noreturn]] void refuse(size_t count, size_t rows) const {

@@ -339,12 +339,18 @@ void Reader::check_size(size_t boxes, const std::vector<Case>& cases, int64_t ou
   const double conditions =
       static_cast<double>(boxes) * static_cast<double>(cases.size()) * static_cast<double>(rows);
   const double numbers = conditions * static_cast<double>(outputs);
+  const double of_box = numbers / static_cast<double>(boxes);
+  const std::string what = str(boxes, " boxes, ", cases.size(), " ways to be violated of ", rows,
+                               " conditions, over ", outputs, " outputs");
+  if (of_box > static_cast<double>(kMostOfBox)) {
+    file_.refuse("multiplies to ", brief(of_box), " numbers a box (", what, "), at most ",
+                 kMostOfBox, " are taken");
+  }
   if (conditions > static_cast<double>(kMostConditions) ||
       numbers > static_cast<double>(kMostNumbers)) {
-    file_.refuse("multiplies to ", brief(conditions), " conditions (", boxes, " boxes, ",
-                 cases.size(), " ways to be violated of ", rows, " conditions) over ", outputs,
-                 " outputs, ", brief(numbers), " numbers; at most ", kMostConditions, " and ",
-                 kMostNumbers, " are taken");
+    file_.refuse("multiplies to ", brief(conditions), " conditions of ", brief(numbers),
+                 " numbers (", what, "), at most ", kMostConditions, " and ", kMostNumbers,
+                 " are taken");
   }
 }
 

@@ -16,6 +16,7 @@ constexpr int64_t kMostBoxes = 4096;
 constexpr int64_t kMostCases = 4096;                   // of a box
 constexpr int64_t kMostConditions = int64_t{1} << 20;  // boxes x cases x rows
 constexpr int64_t kMostNumbers = int64_t{1} << 24;     // boxes x cases x rows x outputs
+constexpr int64_t kMostOfBox = int64_t{1} << 18;       // of them, which every row of a batch has
 
 /// One box of the file, in float64, before features that take single values are multiplied out.
 struct Domain {

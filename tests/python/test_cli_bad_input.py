@@ -404,7 +404,7 @@ USAGE = [
     (
         ("list", "nothing"),
         "no family of `grapeshot list` is called 'nothing'; known: commands, mutations, attacks, "
-        "norms, scales, criteria, strategies, constraints, variants, output-kinds, operators, passes",
+        "norms, scales, criteria, strategies, objectives, constraints, variants, output-kinds, operators, passes",
     ),
 ]
 

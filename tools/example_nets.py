@@ -219,7 +219,8 @@ class Graph:
         ]
         return self.add("LayerNormalization", *weights, axis=-1, epsilon=layer.eps)
 
-    def model(self, name):
+    def model(self, name, output=None):
+        """`output` describes what is not one row of ten classes."""
         self.nodes[-1].output[0] = "output"
         inputs = [helper.make_tensor_value_info("input", TensorProto.FLOAT, self.shape)]
         if self.weights_are_inputs:
@@ -227,7 +228,8 @@ class Graph:
                 helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in self.weights
             ]
         outputs = [
-            helper.make_tensor_value_info("output", TensorProto.FLOAT, [self.shape[0], CLASSES])
+            output
+            or helper.make_tensor_value_info("output", TensorProto.FLOAT, [self.shape[0], CLASSES])
         ]
         graph = helper.make_graph(self.nodes, name, inputs, outputs, self.weights)
         opsets = [helper.make_opsetid("", self.opset)]

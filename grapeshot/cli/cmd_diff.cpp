@@ -21,12 +21,14 @@
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
+#include "grapeshot/cli/recorded_finding.h"
 #include "grapeshot/cli/rows.h"
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/core/confirm.h"
 #include "grapeshot/core/coverage.h"
 #include "grapeshot/diff/diff.h"
 #include "grapeshot/io/file.h"
+#include "grapeshot/io/npy.h"
 #include "grapeshot/io/onnx/variant.h"
 
 namespace grapeshot::cli {
@@ -49,6 +51,7 @@ ordered_json counts(const diff::DiffProgress& p) {
           {"images_with_differences", p.broken},
           {"images_left_out", p.left_out},
           {"differences", p.differences},
+          {"not_finite", p.not_finite},
           {"candidates", p.candidates},
           {"candidates_differing", p.differing},
           {"mean_l2", mean(p.l2_sum, p.differences)},
@@ -57,18 +60,26 @@ ordered_json counts(const diff::DiffProgress& p) {
           {"coverage", by_name(p.coverage)}};
 }
 
-// The box around the ball that differences lie in, and the range: what `check` and `replay` read.
+// The box around what differences lie in, and the range: what `check` and `replay` read.
 Property property_of(const at::Tensor& image, int64_t label, int64_t outputs,
                      const diff::DiffOptions& options) {
   const at::Tensor exact = image.to(at::kDouble).contiguous();
-  const double radius = options.l2 * exact.norm().item<double>();
+  const diff::Limits& limits = options.limits;
+  double radius =
+      limits.l2 > 0. ? limits.l2 * exact.norm().item<double>() : limits.high - limits.low;
+  if (limits.linf > 0.) radius = std::min(radius, limits.linf);
   Property out =
       top1_property(std::span(exact.const_data_ptr<double>(), static_cast<size_t>(exact.numel())),
                     radius, label, outputs);
+  const at::Tensor frozen = limits.frozen.defined() ? limits.frozen.contiguous() : at::Tensor();
+  const bool* is_frozen = frozen.defined() ? frozen.const_data_ptr<bool>() : nullptr;
   Box& box = out.regions[0].box;
   for (size_t i = 0; i < box.lo.size(); ++i) {
-    box.lo[i] = std::max(box.lo[i], static_cast<float>(options.low));
-    box.hi[i] = std::min(box.hi[i], static_cast<float>(options.high));
+    box.lo[i] = std::max(box.lo[i], static_cast<float>(options.limits.low));
+    box.hi[i] = std::min(box.hi[i], static_cast<float>(options.limits.high));
+    if (is_frozen != nullptr && is_frozen[i]) {
+      box.lo[i] = box.hi[i] = static_cast<float>(exact.const_data_ptr<double>()[i]);
+    }
   }
   return out;
 }
@@ -97,18 +108,24 @@ class Reporter final : public diff::DiffObserver {
     finding.original = instance.original;
     finding.confirmation = confirm(model, instance.property,
                                    {d.x.const_data_ptr<float>(), static_cast<size_t>(d.x.numel())});
-    if (!finding.confirmation.holds) return false;  // on the very edge of the box
-    if (keep_all_) found_.push_back(d);
+    // On the very edge of the box; nothing violates with outputs that are no numbers.
+    if (d.not_finite ? finding.confirmation.verdict32.region < 0 : !finding.confirmation.holds) {
+      return false;
+    }
+    if (keep_all_ && !d.not_finite) found_.push_back(d);
     if (written_[i] >= per_image_) return true;
     ++written_[i];
     finding.mutation = "diff";
     finding.shard_seed = options_.seed;
     finding.iteration = d.round;
     finding.row = d.row;
-    ordered_json more = {{"before", d.before},  {"after", d.after},        {"l2", d.l2},
-                         {"l2_share", d.share}, {"l2_bound", options_.l2}, {"step", d.iteration}};
+    ordered_json more = {{"before", d.before},  {"after", d.after},
+                         {"l2", d.l2},          {"l2_share", d.share},
+                         {"step", d.iteration}, {"limits", limits_json(options_.limits)}};
+    if (options_.limits.l2 > 0.) more["l2_bound"] = options_.limits.l2;
+    if (d.not_finite) more["kind"] = kNotFinite;
     // The models that stay with the image's class are what it differs from.
-    for (size_t s = 0; s < problem_.models.size() && problem_.models.size() > 1; ++s) {
+    for (size_t s = 0; s < d.predictions.size() && d.predictions.size() > 1; ++s) {
       if (d.predictions[s] != d.before) continue;
       const ProblemModel& other = problem_.models[s];
       more["others"].push_back(
@@ -151,7 +168,7 @@ class Reporter final : public diff::DiffObserver {
 struct DiffCommand {
   ProblemFiles files;
   std::vector<std::string> others;  // more models
-  std::string out, retraining, against;
+  std::string out, retraining, against, frozen;
   int64_t per_image = 3;
   bool integer = false;
   diff::DiffOptions options;
@@ -159,13 +176,14 @@ struct DiffCommand {
 
   int run() {
     namespace fs = std::filesystem;
-    if (integer) options.grid = options.grid > 0. ? options.grid : 1.;
+    if (integer) options.limits.grid = options.limits.grid > 0. ? options.limits.grid : 1.;
     GRAPESHOT_CHECK(per_image >= 1, kInvalidArgument, "--per-image must be at least 1");
     if (!files.stats.empty()) {
       GRAPESHOT_CHECK(std::filesystem::exists(files.stats), kNotFound, files.stats,
                       ": no such file");
     }
     diff::check_options(options);
+    read_frozen();
     files.eps = 1.;  // boxes are made for every difference
     Problem problem = load_problem(files);
     const int64_t misread = leave_out_misread(problem);
@@ -195,6 +213,9 @@ struct DiffCommand {
     diff::describe(options, [&](std::string_view name, const auto& member, std::string_view) {
       record["options"][std::string(name)] = member;
     });
+    if (!frozen.empty()) {
+      record["options"]["frozen"] = std::filesystem::absolute(frozen).string();
+    }
     record["machine"] = describe_machine();
     folder.write_json("run.json", record);
     const std::atomic<bool>& stop = stop_on_interrupt();
@@ -227,25 +248,36 @@ struct DiffCommand {
     } else {
       print(p, summary, misread);
     }
-    return p.differences > 0 ? kFound : kNothingFound;
+    return p.differences + p.not_finite > 0 ? kFound : kNothingFound;
+  }
+
+  // Zeros and ones, as many as an input has; that is checked when the model is there.
+  void read_frozen() {
+    if (frozen.empty()) return;
+    const NpyArray mask = read_npy(frozen);
+    const auto is_bit = [](double v) { return v == 0. || v == 1.; };
+    GRAPESHOT_CHECK(std::ranges::all_of(mask.values, is_bit), kInvalidArgument, frozen,
+                    ": holds something else than 0 and 1");
+    options.limits.frozen = at::tensor(mask.values) != 0;
   }
 
   // The range, where none was given, and whether the images keep to it and to the grid.
   void check_images(const at::Tensor& images) {
-    if (options.low == 0. && options.high == 0.) {
-      options.low = images.min().item<double>();
-      options.high = images.max().item<double>();
+    if (options.limits.low == 0. && options.limits.high == 0.) {
+      options.limits.low = images.min().item<double>();
+      options.limits.high = images.max().item<double>();
     }
-    GRAPESHOT_CHECK(options.low < options.high, kInvalidArgument, files.data, ": all values are ",
-                    options.low, "; --low and --high say what else is valid");
-    GRAPESHOT_CHECK(
-        images.ge(options.low).all().item<bool>() && images.le(options.high).all().item<bool>(),
-        kInvalidArgument, files.data, ": holds values outside of --low ", options.low,
-        " to --high ", options.high);
-    if (!(options.grid > 0.)) return;
-    const at::Tensor steps = images.to(at::kDouble) / options.grid;
+    GRAPESHOT_CHECK(options.limits.low < options.limits.high, kInvalidArgument, files.data,
+                    ": all values are ", options.limits.low,
+                    "; --low and --high say what else is valid");
+    GRAPESHOT_CHECK(images.ge(options.limits.low).all().item<bool>() &&
+                        images.le(options.limits.high).all().item<bool>(),
+                    kInvalidArgument, files.data, ": holds values outside of --low ",
+                    options.limits.low, " to --high ", options.limits.high);
+    if (!(options.limits.grid > 0.)) return;
+    const at::Tensor steps = images.to(at::kDouble) / options.limits.grid;
     GRAPESHOT_CHECK(at::allclose(steps, steps.round(), 0., 1e-3), kInvalidArgument, files.data,
-                    ": holds values that are no multiples of ", options.grid);
+                    ": holds values that are no multiples of ", options.limits.grid);
   }
 
   // The model, the other ones, and its own variants.
@@ -258,9 +290,9 @@ struct DiffCommand {
     for (const std::string_view name : split_at(',', against)) {
       problem.models.push_back({path, sha256, onnx::load_variant(path, name), std::string(name)});
     }
-    std::vector<const Model*> out;
-    for (const ProblemModel& each : problem.models) out.push_back(each.model.get());
-    return out;
+    std::vector<const Model*> models;
+    for (const ProblemModel& each : problem.models) models.push_back(each.model.get());
+    return models;
   }
 
   // Images with a label that the model does not predict tell nothing by a change.
@@ -304,6 +336,10 @@ struct DiffCommand {
     std::printf("mean L2 distance %.4g, %.3g %% of the image's norm; %lld candidates\n",
                 mean(p.l2_sum, p.differences), 100. * mean(p.share_sum, p.differences),
                 static_cast<long long>(p.candidates));
+    if (p.not_finite > 0) {
+      std::printf("%lld inputs have outputs that are NaN or infinite\n",
+                  static_cast<long long>(p.not_finite));
+    }
     for (size_t i = 0; i < p.coverage.size(); ++i) {
       const bool share = find_criterion(p.coverage[i].first).share;
       const double scale = share ? 100. : 1.;
@@ -341,6 +377,8 @@ Action declare_diff(CLI::App& app) {
   app.add_option("--out", command->out, "Run folder (default grapeshot-out/<time>-<model>)");
   app.add_option("--per-image", command->per_image, "Findings written of one image at most")
       ->capture_default_str();
+  app.add_option("--frozen", command->frozen,
+                 "Which inputs never change, .npy of an input's size: 1, the others 0");
   app.add_flag("--integer", command->integer, "Inputs are whole numbers, or multiples of --grid");
   app.add_option("--export-retraining", command->retraining,
                  "Folder for all differences as arrays to train with: X.npy, y.npy");

@@ -18,6 +18,7 @@
 #include "grapeshot/core/spec.h"
 #include "grapeshot/diff/constraint.h"
 #include "grapeshot/diff/neurons.h"
+#include "grapeshot/diff/objective.h"
 #include "grapeshot/falsify/attack.h"
 #include "grapeshot/falsify/minimize.h"
 #include "grapeshot/io/onnx/lower.h"
@@ -92,7 +93,9 @@ constexpr Family kFamilies[] = {
      [] { return plain_rows(criteria()); }},
     {"strategies", "Ways of `diff` to choose neurons (--strategy)",
      [] { return plain_rows(diff::strategies()); }},
-    {"constraints", "What a step of `diff` may change (--constraint)",
+    {"objectives", "What a step of `diff` climbs (--objective)",
+     [] { return plain_rows(diff::objectives()); }},
+    {"constraints", "What `diff` may change and how far (--constraint, --linf, ...)",
      [] { return plain_rows(diff::constraints()); }},
     {"variants", "Weights that `diff` compares a model with (--against)",
      [] { return plain_rows(onnx::variants()); }},

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include <ATen/ATen.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,7 @@
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/recorded_finding.h"
 #include "grapeshot/cli/run_folder.h"
+#include "grapeshot/diff/constraint.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/onnx/variant.h"
 #include "grapeshot/io/vnnlib.h"
@@ -80,30 +82,19 @@ class Replayer {
   }
 
   // The model and the specification say what the finding says.
-  void compare(const RecordedFinding& finding, const Model& model, const Property& property,
-               const properties::Words& words, Outcome& out) {
+  void compare(const RecordedFinding& finding, const onnx::OnnxModel& model,
+               const Property& property, const properties::Words& words, Outcome& out) {
     const Judgement judgement = judge_witness(model, property, finding.x, words);
     out.json = to_json(judgement, property);
     out.confirmed = judgement.holds;
     out.why = judgement.why;
+    if (finding.not_finite) {
+      judge_not_finite(model, judgement, finding, out);
+      return;
+    }
     if (judgement.holds) check_others(finding, property, out);
     if (judgement.holds && !out.confirmed) return;
-    if (judgement.holds && finding.l2_bound) {
-      double off = 0., norm = 0.;
-      for (size_t i = 0; i < finding.x.size(); ++i) {
-        const double d = finding.x[i] - finding.original[i];
-        off += d * d;
-        norm += finding.original[i] * finding.original[i];
-      }
-      const double share = std::sqrt(off / norm);
-      out.json["l2_share"] = share;
-      if (!(share <= *finding.l2_bound * (1. + 1e-12))) {
-        out.confirmed = false;
-        out.why = str("its L2 distance is ", share, " of the original's norm, more than ",
-                      *finding.l2_bound);
-        return;
-      }
-    }
+    if (judgement.holds && !keeps_to_limits(model, finding, out)) return;
     if (!judgement.holds || !finding.margin) return;
     // Another machine may add in another order.
     const Confirmation& c = judgement.confirmation;
@@ -113,6 +104,41 @@ class Replayer {
     out.confirmed = false;
     out.why =
         str("the margin was ", *finding.margin, " when it was found, it is ", c.verdict32.margin);
+  }
+
+  // Whether it does; says what it does not keep to.
+  static bool keeps_to_limits(const onnx::OnnxModel& model, const RecordedFinding& finding,
+                              Outcome& out) {
+    if (!finding.limits) return true;
+    const at::Tensor x = at::tensor(finding.x, at::kDouble);
+    const at::Tensor original = at::tensor(finding.original, at::kDouble);
+    if (finding.limits->l2 > 0.) {
+      out.json["l2_share"] = number(((x - original).norm() / original.norm()).item<double>());
+    }
+    diff::check_fits({}, *finding.limits, model.input_shape(), model.name());
+    out.why = diff::broken_limit(*finding.limits, model.input_shape(), x, original);
+    if (out.why.empty()) {
+      out.why = out.json["why"];
+      return true;
+    }
+    out.confirmed = false;
+    return false;
+  }
+
+  // An output that is NaN or infinite, on an input that may be.
+  static void judge_not_finite(const onnx::OnnxModel& model, const Judgement& judgement,
+                               const RecordedFinding& finding, Outcome& out) {
+    const auto is_finite = [](double y) { return std::isfinite(y); };
+    if (!judgement.evaluated || judgement.exit || judgement.not_float32 > 0) return;
+    const auto& y = judgement.confirmation.y32;
+    const auto lost = std::ranges::find_if_not(y, is_finite);
+    if (lost == y.end()) {
+      out.why = "all outputs are finite";
+      return;
+    }
+    if (!keeps_to_limits(model, finding, out)) return;
+    out.confirmed = true;
+    out.why = str("Y_", lost - y.begin(), " is ", std::isnan(*lost) ? "NaN" : "infinite");
   }
 
   const std::unique_ptr<onnx::OnnxModel>& load(const std::string& path,

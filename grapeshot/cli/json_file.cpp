@@ -27,6 +27,7 @@ T json_field(const nlohmann::json& object, const char* key, const std::string& p
 
 template std::string json_field(const nlohmann::json&, const char*, const std::string&);
 template int64_t json_field(const nlohmann::json&, const char*, const std::string&);
+template bool json_field(const nlohmann::json&, const char*, const std::string&);
 template double json_field(const nlohmann::json&, const char*, const std::string&);
 template std::vector<std::string> json_field(const nlohmann::json&, const char*,
                                              const std::string&);

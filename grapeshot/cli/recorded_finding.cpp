@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 
 #include "grapeshot/base/error.h"
@@ -47,12 +48,37 @@ RecordedFinding read_finding(const fs::path& folder) {
                             json_field<std::string>(other, "variant", path)});
     }
   }
-  if (file.contains("l2_bound")) {
-    out.l2_bound = json_field<double>(file, "l2_bound", path);
+  out.not_finite = file.contains("kind") && text("kind") == kNotFinite;
+  if (file.contains("limits") || file.contains("l2_bound")) {
+    out.limits = parse_limits(file, path);
     out.original = read_npy((folder / "original.npy").string()).values;
     GRAPESHOT_CHECK(out.original.size() == out.x.size(), kParse, (folder / "original.npy").string(),
                     ": is of another size than input.npy");
   }
+  return out;
+}
+
+nlohmann::ordered_json limits_json(const diff::Limits& limits) {
+  nlohmann::ordered_json out = {{"l2", limits.l2},   {"linf", limits.linf},
+                                {"l0", limits.l0},   {"pixels", limits.pixels},
+                                {"snr", limits.snr}, {"smooth", limits.smooth}};
+  const at::Tensor& frozen = limits.frozen;
+  out["frozen"] = frozen.defined() ? frozen.sum().item<int64_t>() : 0;
+  return out;
+}
+
+diff::Limits parse_limits(const nlohmann::json& file, const std::string& path) {
+  diff::Limits out;
+  if (file.contains("limits")) {
+    const auto of = json_field<nlohmann::json>(file, "limits", path);
+    GRAPESHOT_CHECK(of.is_object(), kParse, path, ": limits is no object");
+    out.linf = json_field<double>(of, "linf", path);
+    out.l0 = json_field<int64_t>(of, "l0", path);
+    out.pixels = json_field<bool>(of, "pixels", path);
+    out.snr = json_field<double>(of, "snr", path);
+    out.smooth = json_field<double>(of, "smooth", path);
+  }
+  out.l2 = file.contains("l2_bound") ? json_field<double>(file, "l2_bound", path) : 0.;
   return out;
 }
 

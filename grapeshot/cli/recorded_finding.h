@@ -5,8 +5,13 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "grapeshot/diff/constraint.h"
 
 namespace grapeshot::cli {
 
@@ -20,13 +25,21 @@ struct RecordedFinding {
   std::vector<RecordedModel> others;  ///< models whose prediction stays with the original's
   std::string folder, model, model_sha256, spec, spec_sha256;
   std::vector<std::pair<std::string, std::string>> spec_files;  ///< that `spec` names, and SHA-256
-  std::string words;               ///< the violation in its property's own, "" without
-  int64_t instance = -1;           ///< of its run; -1 when it does not say
-  std::optional<double> margin;    ///< nothing when it was not finite
-  std::vector<double> x;           ///< [D]
-  std::optional<double> l2_bound;  ///< of `diff`: the distance from `original` over its norm
-  std::vector<double> original;    ///< [D], where there is such a bound
+  std::string words;                   ///< the violation in its property's own, "" without
+  int64_t instance = -1;               ///< of its run; -1 when it does not say
+  std::optional<double> margin;        ///< nothing when it was not finite
+  std::vector<double> x;               ///< [D]
+  bool not_finite = false;             ///< what was found is an output that is NaN or infinite
+  std::optional<diff::Limits> limits;  ///< of `diff`, without frozen inputs: `spec` fixes them
+  std::vector<double> original;        ///< [D], where there are limits
 };
+
+/// The `kind` of such a finding in finding.json.
+constexpr std::string_view kNotFinite = "not finite";
+
+/// What finding.json says of limits, and back.
+[[nodiscard]] nlohmann::ordered_json limits_json(const diff::Limits& limits);
+[[nodiscard]] diff::Limits parse_limits(const nlohmann::json& file, const std::string& path);
 
 /// Throws Error{kNotFound, kParse} for a folder without a finding or with a damaged one.
 [[nodiscard]] RecordedFinding read_finding(const std::filesystem::path& folder);

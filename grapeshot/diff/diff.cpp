@@ -16,6 +16,7 @@
 #include "grapeshot/core/worker.h"
 #include "grapeshot/diff/constraint.h"
 #include "grapeshot/diff/neurons.h"
+#include "grapeshot/diff/objective.h"
 #include "grapeshot/diff/subject.h"
 
 namespace grapeshot::diff {
@@ -38,7 +39,7 @@ class Run {
       : options_(options),
         observer_(observer),
         images_(images.contiguous()),
-        constraint_(&find_constraint(options.constraint)),
+        shape_(models[0]->input_shape()),
         rng_(options.seed),
         counts_neurons_(counts_neurons(options.criterion)),
         deadline_(options.seconds > 0. ? options.seconds : 1e12, &stop),
@@ -46,14 +47,20 @@ class Run {
         queue_(static_cast<size_t>(images.size(0))),
         tried_(static_cast<size_t>(images.size(0)), 0),
         clear_(static_cast<size_t>(images.size(0)), -1),
-        broken_(static_cast<size_t>(images.size(0)), false) {
+        broken_(static_cast<size_t>(images.size(0)), false),
+        lost_(static_cast<size_t>(images.size(0)), false) {
     for (const Model* model : models) {
       subjects_.push_back(std::make_unique<Subject>(*model, options_, profile));
     }
-    if (options_.low == 0. && options_.high == 0.) {
-      options_.low = images_.min().item<double>();
-      options_.high = images_.max().item<double>();
+    Limits& limits = options_.limits;
+    if (limits.low == 0. && limits.high == 0.) {
+      limits.low = images_.min().item<double>();
+      limits.high = images_.max().item<double>();
     }
+    constraints_ = parse_constraints(options_.constraint, limits);
+    draws_ = std::ranges::any_of(constraints_, &Constraint::draws);
+    check_fits(constraints_, limits, shape_, models[0]->name());
+    amplitude_ = reach(constraints_, {images_, limits, shape_}).mean().item<double>() / width_;
     refer();
     progress_.images = images.size(0);
   }
@@ -184,7 +191,7 @@ class Run {
         // Once from the image itself; then from elsewhere, or the same steps would follow, unless
         // the constraint draws places itself.
         const bool tried = tried_[static_cast<size_t>(i)]++ > 0;
-        again.push_back(tried && !constraint_->needs_image ? 1.f : 0.f);
+        again.push_back(tried && !draws_ ? 1.f : 0.f);
       } else {
         again.push_back(0.f);
         start.push_back(queue.front());
@@ -193,11 +200,11 @@ class Run {
     }
     const Rows rows = gather(image);
     at::Tensor x = at::stack(start);
-    const at::Tensor noise = constraint_->apply(at::randn(x.sizes(), rng_.generator()),
-                                                subjects_[0]->model().input_shape(), rng_);
+    const at::Tensor noise =
+        shape_direction(constraints_, at::randn(x.sizes(), rng_.generator()), held(rows), rng_);
     const at::Tensor off = noise * at::tensor(again).unsqueeze(1);
-    x = at::where((off != 0).any(1, true), allowed(x + off * rows.radius * (0.5 / width_), rows),
-                  x);
+    x = at::where((off != 0).any(1, true),
+                  bring_back(constraints_, x + off * rows.reach * (0.5 / width_), held(rows)), x);
     Looks seen = look(x);
     for (int64_t step = 0; step < options_.iterations && !over(); ++step) {
       x = advance(x, direction(x, rows, seen), rows);
@@ -210,7 +217,7 @@ class Run {
 
   struct Rows {
     at::Tensor original;               // [n, D]
-    at::Tensor radius;                 // [n, 1]
+    at::Tensor reach;                  // [n, 1], the longest change
     std::vector<at::Tensor> of_class;  // per model [n, K]: weights of the classes
   };
 
@@ -221,7 +228,7 @@ class Run {
     const bool several = subjects_.size() > 1;
     Rows out;
     out.original = images_.index_select(0, at::tensor(image, at::kLong));
-    out.radius = at::empty({n, 1});
+    out.reach = reach(constraints_, {out.original, options_.limits, shape_});
     const at::Tensor odd = at::randint(std::ssize(subjects_), {n}, rng_.generator(), at::kLong);
     const auto* against = odd.const_data_ptr<int64_t>();
     for (size_t s = 0; s < subjects_.size(); ++s) {
@@ -240,11 +247,6 @@ class Run {
         for (const int64_t rival : reference.rivals) weight[r][rival] = more;
       }
     }
-    for (int64_t r = 0; r < n; ++r) {
-      // What float32 adds to a distance stays below the bound.
-      const double norm = references_[static_cast<size_t>(image[static_cast<size_t>(r)])].norm;
-      out.radius[r][0] = options_.l2 * norm * (1. - 1e-5);
-    }
     return out;
   }
 
@@ -252,36 +254,25 @@ class Run {
   at::Tensor direction(const at::Tensor& x, const Rows& rows, const Looks& seen) {
     at::Tensor sum = at::zeros_like(x);
     for (size_t s = 0; s < subjects_.size(); ++s) {
-      sum += subjects_[s]->climb(x, rows.of_class[s], seen[s].response, rng_);
+      sum += subjects_[s]->climb(x, rows.of_class[s], seen[s], rng_);
     }
     const at::Tensor safe = sum.nan_to_num(0., 0., 0.);
     // A probability that is 1 to the last bit has no slope: any direction will do.
     const at::Tensor steep = safe.abs().amax(1, true) > 1e-20;
     const at::Tensor noise = at::randn(x.sizes(), rng_.generator());
-    const at::Tensor way = constraint_->apply(at::where(steep, safe, noise),
-                                              subjects_[0]->model().input_shape(), rng_);
+    const at::Tensor way =
+        shape_direction(constraints_, at::where(steep, safe, noise), held(rows), rng_);
     return way / way.square().mean(1, true).sqrt().clamp_min(1e-30);
   }
 
   // A step, and back to what is allowed.
   at::Tensor advance(const at::Tensor& x, const at::Tensor& way, const Rows& rows) const {
-    const at::Tensor step = options_.step > 0. ? at::full_like(rows.radius, options_.step)
-                                               : rows.radius * (0.5 / width_);
-    return allowed(x + way * step, rows);
+    const at::Tensor step =
+        options_.step > 0. ? at::full_like(rows.reach, options_.step) : rows.reach * (0.5 / width_);
+    return bring_back(constraints_, x + way * step, held(rows));
   }
 
-  // The ball around the image, the range, the grid: cut towards the image, what is in the ball
-  // stays there.
-  at::Tensor allowed(const at::Tensor& x, const Rows& rows) const {
-    const at::Tensor off = x - rows.original;
-    const at::Tensor length = off.norm(2, {1}, /*keepdim=*/true);
-    const at::Tensor shrink = (rows.radius / length.clamp_min(1e-30)).clamp_max(1.);
-    const at::Tensor in = at::clamp(rows.original + off * shrink, options_.low, options_.high);
-    if (!(options_.grid > 0.)) return in;
-    const at::Tensor from = rows.original.to(at::kDouble);
-    const at::Tensor steps = ((in.to(at::kDouble) - from) / options_.grid).trunc();
-    return ((from / options_.grid).round() + steps).mul(options_.grid).to(at::kFloat);
-  }
+  Held held(const Rows& rows) const { return {rows.original, options_.limits, shape_, amplitude_}; }
 
   // Inputs that gain enough go on as seeds of their image, less and less being enough.
   void keep(const at::Tensor& x, const std::vector<int64_t>& image, const Looks& seen,
@@ -306,17 +297,28 @@ class Run {
 
   void judge(const at::Tensor& x, const std::vector<int64_t>& image, const Looks& seen,
              int64_t round, int64_t step) {
-    std::vector<int64_t> differing;
+    std::vector<int64_t> differing, not_finite;
     for (int64_t r = 0; r < std::ssize(image); ++r) {
       const Reference& of = references_[static_cast<size_t>(image[static_cast<size_t>(r)])];
       // Of several models one at least has to stay with the class.
-      size_t away = 0;
+      size_t away = 0, lost = 0;
       for (const Subject::Look& each : seen) {
+        lost += each.finite.const_data_ptr<bool>()[r] ? 0 : 1;
         away += each.label.const_data_ptr<int64_t>()[r] != of.label ? 1 : 0;
+      }
+      if (lost > 0) {
+        not_finite.push_back(r);
+        continue;
       }
       if (away > 0 && (subjects_.size() == 1 || away < subjects_.size())) differing.push_back(r);
     }
     progress_.differing += std::ssize(differing);
+    for (const int64_t r : not_finite) {
+      const int64_t i = image[static_cast<size_t>(r)];
+      if (deadline_.expired() || (!options_.keep_going && lost_[static_cast<size_t>(i)])) continue;
+      const at::Tensor fresh = seen_.insert(hash_rows(x.narrow(0, r, 1)));
+      if (fresh.item<bool>()) confirm_not_finite(x[r].contiguous(), i, {round, step, r});
+    }
     if (differing.empty()) return;
     const at::Tensor rows = at::tensor(differing, at::kLong);
     const at::Tensor fresh = seen_.insert(hash_rows(x.index_select(0, rows)));
@@ -349,18 +351,8 @@ class Run {
       if (away++ == 0) out.model = static_cast<int64_t>(s);
     }
     if (away == 0 || (subjects_.size() > 1 && away == subjects_.size())) return;
-    out.image = image;
-    out.x = x.clone();
-    out.before = reference.label;
     out.after = out.predictions[static_cast<size_t>(out.model)];
-    out.l2 = (x.to(at::kDouble) - images_[image].to(at::kDouble)).norm().item<double>();
-    out.share = reference.norm > 0. ? out.l2 / reference.norm : 0.;
-    if (!(out.share <= options_.l2)) return;
-    out.round = where.round;
-    out.iteration = where.iteration;
-    out.row = where.row;
-    out.seconds = seconds_since(began_);
-    if (!observer_.on_difference(out)) return;
+    if (!tell(out, x, image, where)) return;
     ++progress_.differences;
     progress_.l2_sum += out.l2;
     progress_.share_sum += out.share;
@@ -370,10 +362,43 @@ class Run {
     if (!options_.keep_going) std::erase(active_, image);
   }
 
+  // An output of the first such model is NaN or infinite by the graph as read, alone, in float32.
+  void confirm_not_finite(const at::Tensor& x, int64_t image, Where where) {
+    const auto by = std::ranges::find_if(subjects_, [&](const auto& s) { return s->overflows(x); });
+    if (by == subjects_.end() || !is_clear(image)) return;
+    Difference out;
+    out.not_finite = true;
+    out.model = by - subjects_.begin();
+    out.after = -1;
+    if (!tell(out, x, image, where)) return;
+    ++progress_.not_finite;
+    lost_[static_cast<size_t>(image)] = true;
+  }
+
+  // Whether it keeps to every limit, measured in float64, and the observer counts it.
+  bool tell(Difference& out, const at::Tensor& x, int64_t image, Where where) {
+    const at::Tensor& original = images_[image];
+    if (!broken_limit(options_.limits, shape_, x, original).empty()) return false;
+    const Reference& reference = references_[static_cast<size_t>(image)];
+    out.image = image;
+    out.x = x.clone();
+    out.before = reference.label;
+    out.l2 = (x.to(at::kDouble) - original.to(at::kDouble)).norm().item<double>();
+    out.share = reference.norm > 0. ? out.l2 / reference.norm : 0.;
+    out.round = where.round;
+    out.iteration = where.iteration;
+    out.row = where.row;
+    out.seconds = seconds_since(began_);
+    return observer_.on_difference(out);
+  }
+
   DiffOptions options_;
   DiffObserver& observer_;
   at::Tensor images_;
-  const Constraint* constraint_;
+  std::vector<int64_t> shape_;
+  std::vector<const Constraint*> constraints_;
+  bool draws_ = false;     // a constraint chooses places itself
+  double amplitude_ = 0.;  // as Held has it
   std::vector<std::unique_ptr<Subject>> subjects_;
   Rng rng_;
   bool counts_neurons_;
@@ -386,7 +411,7 @@ class Run {
   std::vector<std::deque<at::Tensor>> queue_;  // seeds of every image
   std::vector<int64_t> tried_;                 // rows that began at the image
   std::vector<int8_t> clear_;                  // -1: not asked yet
-  std::vector<bool> broken_;
+  std::vector<bool> broken_, lost_;
   HashSet seen_;
   DiffProgress progress_;
 };
@@ -408,10 +433,7 @@ void check_options(const DiffOptions& o) {
   check(o.lambda >= 0. && std::isfinite(o.lambda), "lambda", "at least 0");
   check(o.iterations >= 1, "iterations", "at least 1");
   check(o.step >= 0. && std::isfinite(o.step), "step", "at least 0");
-  check(o.l2 > 0. && std::isfinite(o.l2), "l2", "above 0");
-  check((o.low == 0. && o.high == 0.) || (o.low < o.high && std::isfinite(o.high - o.low)), "low",
-        "below --high");
-  check(o.grid >= 0. && std::isfinite(o.grid), "grid", "at least 0");
+  check_limits(o.limits);
   check(o.keep >= 0. && std::isfinite(o.keep), "keep", "at least 0");
   check(o.tau >= 0. && o.tau <= 1., "tau", "from 0 to 1");
   check_criterion_options(o.per_criterion, o.tau);
@@ -420,7 +442,8 @@ void check_options(const DiffOptions& o) {
     if (!name.empty() && name != "none") (void)find_criterion(name);
   }
   (void)parse_strategies(o.strategy);
-  (void)find_constraint(o.constraint);
+  (void)parse_constraints(o.constraint, o.limits);
+  (void)find_objective(o.objective);
 }
 
 DiffProgress run_diff(const std::vector<const Model*>& models, const at::Tensor& images,
@@ -437,10 +460,6 @@ DiffProgress run_diff(const std::vector<const Model*>& models, const at::Tensor&
     GRAPESHOT_CHECK(model->outputs() == models[0]->outputs(), kInvalidArgument, model->name(),
                     ": has ", model->outputs(), " outputs, ", models[0]->name(), " has ",
                     models[0]->outputs());
-    GRAPESHOT_CHECK(
-        !find_constraint(options.constraint).needs_image || model->input_shape().size() >= 2,
-        kInvalidArgument, model->name(), ": --constraint ", options.constraint,
-        " is for images, its inputs have one axis");
   }
   at::set_num_threads(1);
   Run run(models, images, options, profile, observer, stop);

@@ -3,8 +3,7 @@
 //
 // Every row of a batch climbs from an image, or from what was kept of it, by a joint objective: the
 // runner-up classes of the image against its own, plus neurons to drive. The reference is always
-// the prediction on the image itself. What is found obeys the bound on the L2 distance and the
-// range.
+// the prediction on the image itself. What is found obeys the limits (diff/constraint.h).
 // Several models climb away from each other instead (DeepXplore: Pei, Cao, Yang, Jana, 2017).
 //
 // Shapes: N images, D inputs, K classes. Units: the model's own input units.
@@ -21,6 +20,7 @@
 #include "grapeshot/core/model.h"
 #include "grapeshot/core/options.h"
 #include "grapeshot/core/profile.h"
+#include "grapeshot/diff/constraint.h"
 
 namespace grapeshot::diff {
 
@@ -33,14 +33,13 @@ struct DiffOptions {
   int64_t top_k = 4;
   int64_t neurons = 10;
   std::string strategy = "1";
+  std::string objective = "classes";
   std::string constraint = "none";
   double weight = 0.5;
   double lambda = 0.5;
   int64_t iterations = 3;
   double step = 0.;
-  double l2 = 0.02;
-  double low = 0., high = 0.;
-  double grid = 0.;
+  Limits limits = {};
   double keep = 0.01;
   double tau = 0.25;
   std::string criterion = "nc-scaled";
@@ -62,18 +61,32 @@ void describe(Options& options, Visitor&& visit) {
   visit("strategy", options.strategy,
         "How they are chosen: 1, 2, 3, 4, random, none, or several as in 1+3");
   visit("constraint", options.constraint,
-        "What a step may change: none (anything), light, occlusion or blackout");
+        "What a step may change: none (anything), light, occlusion or blackout, or several joined "
+        "by +");
+  visit("objective", options.objective,
+        "What a step climbs: classes, boundary or magnitude (towards outputs that are not finite)");
   visit("weight", options.weight,
         "Of the runner-up classes against the image's own; with several models, of its class in "
         "all but one against that one");
   visit("lambda", options.lambda, "Of the neurons against the classes");
   visit("iterations", options.iterations, "Steps of a row before it takes another seed");
   visit("step", options.step,
-        "Times the gradient over its root mean square, input units (0: half of the L2 bound)");
-  visit("l2", options.l2, "Largest L2 distance from the image, as a share of its norm");
-  visit("low", options.low, "Smallest valid input; with --high, both 0: that of the data");
-  visit("high", options.high, "Largest valid input");
-  visit("grid", options.grid,
+        "Times the gradient over its root mean square, input units (0: half of what the limits "
+        "allow)");
+  visit("l2", options.limits.l2,
+        "Largest L2 distance from the image, as a share of its norm (0: none, where another limit "
+        "is given)");
+  visit("linf", options.limits.linf, "Largest change of one input, input units (0: none)");
+  visit("l0", options.limits.l0, "Inputs that differ at most (0: any number)");
+  visit("pixels", options.limits.pixels,
+        "--l0 counts places of the last two axes, all channels of one together");
+  visit("snr", options.limits.snr,
+        "Smallest signal-to-noise ratio, 10 log10(|image|^2 / |change|^2), dB (0: any)");
+  visit("smooth", options.limits.smooth,
+        "Largest second difference of the change along the last axis, input units (0: any)");
+  visit("low", options.limits.low, "Smallest valid input; with --high, both 0: that of the data");
+  visit("high", options.limits.high, "Largest valid input");
+  visit("grid", options.limits.grid,
         "Inputs are multiples of this, as the images are (1: whole numbers; 0: any)");
   visit("keep", options.keep, "Share of neurons that a seed has to gain, less with every step");
   visit("tau", options.tau,
@@ -86,8 +99,9 @@ void describe(Options& options, Visitor&& visit) {
 /// Throws Error{kInvalidArgument, kNotFound} naming the first option that is wrong.
 void check_options(const DiffOptions& options);
 
-/// A confirmed input with another prediction.
+/// A confirmed input with another prediction, or with an output that is NaN or infinite.
 struct Difference {
+  bool not_finite = false;  ///< the latter, in float32; `after` is then -1
   int64_t image = 0;
   at::Tensor x;                   ///< [D] float32
   int64_t before = 0, after = 0;  ///< classes, by Model::evaluate
@@ -107,7 +121,8 @@ struct DiffProgress {
   int64_t differing = 0;           ///< of them, with another prediction
   int64_t differences = 0;         ///< of these, distinct and confirmed
   double l2_sum = 0., share_sum = 0.;
-  int64_t kept = 0;  ///< seeds
+  int64_t not_finite = 0;  ///< distinct confirmed inputs with an output that is NaN or infinite
+  int64_t kept = 0;        ///< seeds
   std::vector<std::pair<std::string, double>> coverage;
   std::vector<std::pair<std::string, double>> before;  ///< coverage of the images themselves
 };

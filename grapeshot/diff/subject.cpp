@@ -35,6 +35,7 @@ Subject::Subject(const Model& model, const DiffOptions& options, const Profile* 
       options_(options),
       coverage_(model, loop_options(options), profile),
       chosen_(parse_strategies(options.strategy)),
+      objective_(&find_objective(options.objective)),
       taps_(counted_taps(model, false)) {
   for (const int64_t tap : taps_) neurons_ += model.taps()[static_cast<size_t>(tap)].neurons;
   hits_ = at::zeros({neurons_});
@@ -48,19 +49,27 @@ Subject::Look Subject::look(const at::Tensor& x) {
   const Trace trace = model_.trace(x, Head::kLogits, wanted);
   Look out;
   out.label = trace.y.argmax(1);
+  out.finite = at::isfinite(trace.y).all(1);
   std::vector<at::Tensor> parts = scaled_means(trace.means, trace.extremes);
   parts.push_back(at::zeros({x.size(0), 0}));  // there may be no layer
   out.response = at::cat(parts, 1);
+  parts = trace.means;
+  parts.push_back(at::zeros({x.size(0), 0}));
+  out.means = at::cat(parts, 1);
   hits_ += (out.response > options_.tau).sum(0);
   out.gain = coverage_.update(wanted, trace);
   if (!out.gain.defined()) out.gain = at::zeros({x.size(0)});
   return out;
 }
 
-at::Tensor Subject::climb(const at::Tensor& x, const at::Tensor& of_class,
-                          const at::Tensor& response, Rng& rng) {
-  const Neurons known{hits_, weight_, response, options_.tau};
-  const at::Tensor driven = select_neurons(chosen_, known, options_.neurons, rng) * options_.lambda;
+at::Tensor Subject::climb(const at::Tensor& x, const at::Tensor& of_class, const Look& seen,
+                          Rng& rng) {
+  const Neurons known{hits_, weight_, seen.response, options_.tau};
+  at::Tensor driven = select_neurons(chosen_, known, options_.neurons, rng) * options_.lambda;
+  if (objective_->drives_largest && neurons_ > 0) {
+    const at::Tensor largest = seen.means.nan_to_num().abs().argmax(1, /*keepdim=*/true);
+    driven = driven.scatter_add(1, largest, seen.means.gather(1, largest).sign());
+  }
   std::vector<at::Tensor> of_taps;
   int64_t begin = 0;
   for (const int64_t tap : taps_) {
@@ -72,11 +81,13 @@ at::Tensor Subject::climb(const at::Tensor& x, const at::Tensor& of_class,
   return model_
       .joint_gradient(x, Head::kLogits, Surrogate::kLoose, any ? taps_ : std::vector<int64_t>{},
                       [&](const at::Tensor& y) -> JointCotangent {
-                        const at::Tensor p = at::softmax(y, 1);
-                        const at::Tensor mean = (p * of_class).sum(1, true);
-                        return {p * (of_class - mean), of_taps};
+                        return {objective_->cotangent(y, of_class), of_taps};
                       })
       .x;
+}
+
+bool Subject::overflows(const at::Tensor& x) const {
+  return !at::isfinite(model_.evaluate(x.unsqueeze(0))).all().item<bool>();
 }
 
 int64_t Subject::prediction(const at::Tensor& x) const {

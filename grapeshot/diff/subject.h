@@ -11,6 +11,7 @@
 #include "grapeshot/core/worker.h"
 #include "grapeshot/diff/diff.h"
 #include "grapeshot/diff/neurons.h"
+#include "grapeshot/diff/objective.h"
 
 namespace grapeshot::diff {
 
@@ -21,20 +22,25 @@ class Subject {
 
   struct Look {
     at::Tensor label;     ///< [n] int64, the prediction
+    at::Tensor finite;    ///< [n] bool, all outputs
     at::Tensor response;  ///< [n, T], means scaled by the least and largest of their layer
+    at::Tensor means;     ///< [n, T] as they are
     at::Tensor gain;      ///< [n] of the criterion
   };
   /// A forward pass of x [n, D] that counts for coverage.
   [[nodiscard]] Look look(const at::Tensor& x);
 
-  /// The gradient [n, D] of sum_k of_class_k softmax(y)_k, of_class [n, K], plus lambda times
-  /// neurons that the strategies choose by `response`.
-  [[nodiscard]] at::Tensor climb(const at::Tensor& x, const at::Tensor& of_class,
-                                 const at::Tensor& response, Rng& rng);
+  /// The gradient [n, D] of the objective with of_class [n, K], plus lambda times neurons that the
+  /// strategies choose by what was seen of x.
+  [[nodiscard]] at::Tensor climb(const at::Tensor& x, const at::Tensor& of_class, const Look& seen,
+                                 Rng& rng);
 
   /// The prediction of x [D] by the graph as read, alone; -1 where float32 and float64 differ or an
   /// output is not finite.
   [[nodiscard]] int64_t prediction(const at::Tensor& x) const;
+
+  /// Whether x [D] gives an output that is NaN or infinite by the graph as read, alone, in float32.
+  [[nodiscard]] bool overflows(const at::Tensor& x) const;
 
   [[nodiscard]] const Model& model() const { return model_; }
   [[nodiscard]] int64_t neurons() const { return neurons_; }
@@ -45,6 +51,7 @@ class Subject {
   const DiffOptions& options_;
   SharedCoverage coverage_;
   std::vector<const Strategy*> chosen_;
+  const Objective* objective_;
   std::vector<int64_t> taps_;
   int64_t neurons_ = 0;
   at::Tensor hits_, weight_;  // [T]

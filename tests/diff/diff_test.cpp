@@ -38,9 +38,9 @@ DiffOptions options() {
   DiffOptions out;
   out.seconds = 0.;
   out.candidates = 600;
-  out.l2 = 0.1;
-  out.low = -1.;
-  out.high = 1.;
+  out.limits.l2 = 0.1;
+  out.limits.low = -1.;
+  out.limits.high = 1.;
   return out;
 }
 
@@ -150,8 +150,8 @@ TEST_CASE("diff: several models, one of which at least stays with the class") {
 TEST_CASE("diff: on a grid nothing leaves it, nor the ball") {
   const Larger model;
   DiffOptions how = options();
-  how.grid = 0.125;
-  how.l2 = 0.3;
+  how.limits.grid = 0.125;
+  how.limits.l2 = 0.3;
   how.keep_going = true;
   const Outcome out = go({&model}, matrix(1, 2, {0.5f, 0.625f}), how);
   REQUIRE(!out.found.empty());
@@ -169,8 +169,9 @@ TEST_CASE("diff: options out of range and inputs that do not fit are one sentenc
     change(how);
     return message_of(ErrorCode::kInvalidArgument, [&] { (void)go({&model}, images, how); });
   };
-  CHECK(refusal([](DiffOptions& o) { o.l2 = 0.; }) == "--l2 must be above 0");
-  CHECK(refusal([](DiffOptions& o) { o.low = 2.; }) == "--low must be below --high");
+  CHECK(refusal([](DiffOptions& o) { o.limits.l2 = 0.; }) ==
+        "--l2 must be above 0 without --linf, --l0 or --snr");
+  CHECK(refusal([](DiffOptions& o) { o.limits.low = 2.; }) == "--low must be below --high");
   CHECK(refusal([](DiffOptions& o) { o.constraint = "occlusion"; }).find("is for images") !=
         std::string::npos);
   CHECK(message_of(ErrorCode::kInvalidArgument, [&] {

@@ -246,7 +246,7 @@ def refused(*args):
         (["--criterion", "x"], "no criterion is called 'x'"),
         (["--iterations", "0"], "--iterations must be at least 1"),
         (["--against", "int4"], "no variant is called 'int4'; known: float16, bfloat16, int8, pruned"),
-        (["--constraint", "x"], "no constraint is called 'x'; known: none, light, occlusion, blackout"),
+        (["--constraint", "x"], "no constraint is called 'x'; known: none, light, occlusion, blackout, l2"),
         (["--labels", str(X)], "labels for 40 rows"),
         (["--stats", "nowhere.npz"], "nowhere.npz: no such file"),
     ],

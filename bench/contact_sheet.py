@@ -17,9 +17,8 @@ def findings(run):
     for place in sorted((pathlib.Path(run) / "findings").iterdir()):
         told = json.loads((place / "finding.json").read_text())
         by_image.setdefault(told["instance"], []).append((place, told))
-    turns = [
-        each[k] for k in range(max(map(len, by_image.values()))) for each in by_image.values() if k < len(each)
-    ]
+    most = max(map(len, by_image.values()), default=0)
+    turns = [each[k] for k in range(most) for each in by_image.values() if k < len(each)]
     out = []
     for place, told in turns[: COLUMNS * ROWS]:
         pair = [np.load(place / f"{name}.npy").reshape(3, -1) for name in ("original", "input")]

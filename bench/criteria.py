@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import statistics
+import zlib
 
 import common
 import throughput
@@ -20,25 +21,7 @@ from paper_tables import benjamini_hochberg, mann_whitney
 
 NETWORKS = 8  # of acasxu, so that each has some time
 INPUTS = 500
-PAGE = """# Do coverage criteria find faults?
-
-Made by `./dev bench criteria --seconds {seconds:g} --repeats {repeats}` on {cores} cores ({processor}): {seconds:g} s a campaign, shared evenly by the
-networks of a set, {repeats} seeds, one lane. The score is the area under the share of instances broken against time, of 1 (mean over
-the seeds, and instances broken in the mean); p is that of a two-sided Mann-Whitney test against no guidance, adjusted by
-Benjamini and Hochberg over the set's criteria. `+` and `-` mark p <= .05.
-
-{sets}
-
-<!-- bench: criteria -->
-{table}
-<!-- end -->
-
-What a criterion costs an input, as a share of its forward pass on one thread, and what recording for it adds to the pass
-(`grapeshot coverage NET --data X --stats S --criteria NAME`, 4,096 inputs drawn at random). Recording is dear where a pass has
-to show tensors that it would not make otherwise: a convolution's outputs before its BatchNormalization.
-
-{cost}
-"""
+PAGE = common.ROOT / "docs/results/criteria.md"
 CHEAP = ("nc", "kmnc", "nbc", "snac", "tknc", "nc-scaled", "bknc", "tknp")
 ROWS = 4096  # inputs whose coverage is timed
 
@@ -104,7 +87,7 @@ def statistics_of(np, name, model, specs):
         share = -(-INPUTS // len(boxes))
         x = np.concatenate([lo + rng.random((share, len(lo))) * (hi - lo) for lo, hi in boxes])
         np.save(data, x.astype(np.float32))
-    out = place / f"{throughput.short(model)}-{abs(hash(model))}.npz"
+    out = place / f"{throughput.short(model)}-{zlib.crc32(model.encode()):08x}.npz"
     common.execute([common.relative(common.PROGRAM), "profile", model, "--data", str(data), "--out", str(out)])
     return str(out)
 
@@ -152,7 +135,7 @@ def campaign(job):
     window = seconds / len(models)
     areas, commands = [], []
     for model, specs, stats in models:
-        out = common.RUNS / "criteria" / f"{criterion}-{seed}-{abs(hash(model))}"
+        out = common.RUNS / "criteria" / f"{criterion}-{seed}-{zlib.crc32(model.encode()):08x}"
         shutil.rmtree(out, ignore_errors=True)
         command = [common.relative(common.PROGRAM), "fuzz", model, *specs, *options, "--criterion", criterion]
         command += ["--stats", stats, "--threads", "1", "--seed", str(seed), "--seconds", f"{window:g}"]
@@ -194,11 +177,8 @@ def run(seconds, repeats):
     rows = [[f"`{d}`", *(cell for n in columns for cell in columns[n][d])] for d in drivers]
     table = common.table(head, rows)
     common.say("what criteria cost")
-    sets_told, cost = "\n".join(told), costs(np)
-    page = PAGE.format(
-        seconds=seconds, repeats=repeats, sets=sets_told, table=table, cost=cost, **common.machine()
-    )
-    (common.ROOT / "docs/results/criteria.md").write_text(page)
+    shown = "\n".join(told) + f"\n\n{table}\n\nWhat a criterion costs, and what recording for it adds:\n\n{costs(np)}"
+    common.show_in_readme("criteria", shown, PAGE)
     return {"runs": runs, "table": table}
 
 

@@ -12,6 +12,7 @@ import re
 import shutil
 
 import common
+import contact_sheet
 import imagenet
 
 STRATEGIES = ("1", "2", "3", "4", "random", "none")
@@ -67,7 +68,7 @@ def efficientnet(np):
 
 UNIT = ("--low", 0, "--high", 1)
 # Group: (what makes networks, all of them, images and options; how many times the seconds).
-GROUPS = {"digits": (digits, 1), "MNIST": (mnist, 1), "ImageNet": (efficientnet, 12)}
+GROUPS = {"digits": (digits, 1), "MNIST": (mnist, 1), "ImageNet": (efficientnet, 8)}
 
 
 def fuzz(models, data, seconds, *options):
@@ -146,6 +147,10 @@ def run(seconds, repeats):
                 common.say(f"{group} {name} {strategy}")
                 said = fuzz([model], data, times * seconds, *options, "--strategy", strategy)
                 note(name, f"strategy {strategy}", said)
+                if group == "ImageNet" and strategy == "1":
+                    sheet = PLACE / "contact-sheet.jpg"
+                    shown = contact_sheet.write(common.RUNS / "diff", sheet)
+                    pictures.append(f"![{shown} pairs of image and finding]({PLACE.name}/{sheet.name})")
         common.say(f"{group} DeepXplore")
         objective = ("--strategy", "random", "--neurons", 1, "--weight", 1)
         note(f"all {len(every)}", "DeepXplore", fuzz(every, data, times * seconds, *options, *objective))

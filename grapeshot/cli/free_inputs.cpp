@@ -43,6 +43,8 @@ void FreeInputs::find_mask(const onnx::OnnxModel& model) {
   const auto mask = std::ranges::find(inputs, files_.mask, &onnx::PortSlice::name);
   GRAPESHOT_CHECK(mask != inputs.end(), kInvalidArgument, model.name(), ": has no input '",
                   files_.mask, "', which --mask names; its inputs: ", known);
+  GRAPESHOT_CHECK(mask->size > 0, kInvalidArgument, model.name(), ": its input '", files_.mask,
+                  "', which --mask names, is empty");
   bits_begin_ = mask->begin;
   bits_ = mask->size;
   for (const onnx::PortSlice& each : inputs) {

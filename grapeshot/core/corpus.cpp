@@ -41,17 +41,16 @@ GRAPESHOT_CLONES void hash_row(const int32_t* words, const uint64_t* weights, in
 }  // namespace
 
 at::Tensor hash_rows(const at::Tensor& x) {
-  return hash_rows(x, at::arange(x.size(0), x.options().dtype(at::kLong)));
+  if (x.device().is_cpu()) return hash_rows(x, at::arange(x.size(0), at::kLong));
+  const at::Tensor wide = x.contiguous().view(at::kInt).to(at::kLong);
+  const at::Tensor weights = hash_weights(x.size(1)).to(x.device());
+  return at::stack({(wide * weights[0]).sum(1), (wide * weights[1]).sum(1)}, 1);
 }
 
 at::Tensor hash_rows(const at::Tensor& x, const at::Tensor& rows) {
+  if (!x.device().is_cpu()) return hash_rows(x.index_select(0, rows));
   const int64_t width = x.size(1), n = rows.size(0);
   const at::Tensor& weights = hash_weights(width);
-  if (!x.device().is_cpu()) {
-    const at::Tensor wide = x.index_select(0, rows).view(at::kInt).to(at::kLong),
-                     there = weights.to(x.device());
-    return at::stack({(wide * there[0]).sum(1), (wide * there[1]).sum(1)}, 1);
-  }
   const at::Tensor words = x.contiguous().view(at::kInt);
   at::Tensor out = at::empty({n, 2}, at::kLong);
   const auto* word = words.const_data_ptr<int32_t>();

@@ -112,8 +112,9 @@ class HiddenStates final : public ItemCriterion {
   // -1 outside of the range, and for NaN.
   [[nodiscard]] int64_t cell_of(const Range& range, double a) const {
     if (!(a >= range.least && a <= range.most)) return -1;
+    // Clamped before it is a whole number: a narrow range puts what rounding allows far outside.
     const double place = (a - range.low) * range.per_width;
-    return std::clamp<int64_t>(static_cast<int64_t>(place), 0, cells_ - 1);
+    return static_cast<int64_t>(std::clamp(place, 0., static_cast<double>(cells_ - 1)));
   }
 
   int64_t cells_;

@@ -48,6 +48,14 @@ of("conv-channels", [CONV], IMAGE, {"k": w(3, 3, 3, 3)}, "node 'the_Conv'")
 of("conv-bias", [node("Conv", "x k c")], IMAGE, {"k": w(3, 2, 3, 3), "c": w(4)}, "the_Conv")
 of("conv-rank", [CONV], IMAGE, {"k": w(3, 2, 3)}, "node 'the_Conv'")
 of("conv-large-kernel", [CONV], IMAGE, {"k": w(3, 2, 6, 6)}, "node 'the_Conv'")
+SEQUENCE, CELLS = (5, 2, 3), {"k": w(1, 16, 3), "r": w(1, 16, 4)}
+of("lstm-bias", [node("LSTM", "x k r b")], SEQUENCE, {**CELLS, "b": w(1, 40)}, "the_LSTM", "B of shape")
+PEEPHOLES = node("LSTM", "x k r b")
+PEEPHOLES.input.extend(["", "", "", "p"])
+of("lstm-peepholes", [PEEPHOLES], SEQUENCE, {**CELLS, "b": w(1, 32), "p": w(1, 60)}, "the_LSTM", "P of shape")
+STATE = node("LSTM", "x k r b")
+STATE.input.extend(["", "i"])
+of("lstm-state", [STATE], SEQUENCE, {**CELLS, "b": w(1, 32), "i": w(1, 4, 2)}, "the_LSTM", "initial_h of shape")
 for key, value in (("group", 0), ("group", 3), ("strides", [0, 1]), ("dilations", [1, 0]),
                    ("pads", [1, 1]), ("pads", [-9] * 4), ("strides", [-1, 1])):  # fmt: skip
     for op, k in (("Conv", w(3, 2, 3, 3)), ("ConvTranspose", w(2, 3, 3, 3))):

@@ -136,6 +136,17 @@ Sizes sizes_of(const Call& call, const Kind& kind) {
                   "direction is '", direction, "'");
   GRAPESHOT_CHECK(s.directions == (both ? 2 : 1), kInvalidArgument, "direction is '", direction,
                   "', W has ", s.directions);
+  const std::vector<int64_t> state = {s.batch_first ? s.batch : s.directions,
+                                      s.batch_first ? s.directions : s.batch, s.units};
+  const auto check_shape = [&](size_t input, const char* name, const std::vector<int64_t>& shape) {
+    GRAPESHOT_CHECK(!call.has(input) || call.in[input].shape() == at::IntArrayRef(shape),
+                    kInvalidArgument, name, " of shape ", call.in[input].shape(),
+                    " is to have the shape ", at::IntArrayRef(shape));
+  };
+  check_shape(3, "B", {s.directions, 2 * kind.gates * s.units});
+  check_shape(5, "initial_h", state);
+  check_shape(6, "initial_c", state);
+  check_shape(7, "P", {s.directions, 3 * s.units});
   constexpr int64_t kMostSteps = int64_t{1} << 16;
   GRAPESHOT_CHECK(0 < s.steps && s.steps <= kMostSteps, kUnsupported, "a sequence of ", s.steps,
                   " steps is not one of 1 to ", kMostSteps);
@@ -177,7 +188,9 @@ std::pair<Cell, at::Tensor> cell_of(const Call& call, const Kind& kind, const Si
   GRAPESHOT_CHECK(cell.clip >= 0. && std::isfinite(cell.clip), kInvalidArgument, "clip is ",
                   cell.clip);
   cell.input_forget = call.node.i("input_forget", 0) != 0;
-  cell.linear_before_reset = call.node.i("linear_before_reset", 0) != 0;
+  constexpr int64_t kGatesOfGru = 3;
+  cell.linear_before_reset =
+      kind.gates == kGatesOfGru && call.node.i("linear_before_reset", 0) != 0;
   if (call.has(7)) cell.peepholes = call.in[7].t.select(0, direction);
   at::Tensor bias;
   if (call.has(3)) {

@@ -108,7 +108,7 @@ def test_benchmark_network(model, results):
 
 
 def test_networks_are_found():
-    assert len(SHIPPED) == 5
+    assert len(SHIPPED) == 8
     if SHARED and FULL:
         models = shared_models()
         assert len(models) == 193 and sum(map(len, models)) == 253

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/options.h"
+#include "grapeshot/cli/other_runtime.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/recorded_finding.h"
 #include "grapeshot/cli/rows.h"
@@ -87,13 +89,14 @@ Property property_of(const at::Tensor& image, int64_t label, int64_t outputs,
 class Reporter final : public diff::DiffObserver {
  public:
   Reporter(Problem& problem, RunFolder& folder, const diff::DiffOptions& options, int64_t per_image,
-           bool keep_all, bool quiet)
+           bool keep_all, bool quiet, const OtherRuntime* other)
       : problem_(problem),
         folder_(folder),
         options_(options),
         per_image_(per_image),
         keep_all_(keep_all),
         quiet_(quiet),
+        other_(other),
         written_(problem.instances.size(), 0) {}
 
   bool on_difference(const diff::Difference& d) override {
@@ -108,11 +111,13 @@ class Reporter final : public diff::DiffObserver {
     finding.original = instance.original;
     finding.confirmation = confirm(model, instance.property,
                                    {d.x.const_data_ptr<float>(), static_cast<size_t>(d.x.numel())});
-    // On the very edge of the box; nothing violates with outputs that are no numbers.
-    if (d.not_finite ? finding.confirmation.verdict32.region < 0 : !finding.confirmation.holds) {
+    // On the very edge of the box; nothing violates with outputs that are no numbers, or has to
+    // where two runtimes disagree.
+    const bool differs = !d.not_finite && !d.runtimes;
+    if (differs ? !finding.confirmation.holds : finding.confirmation.verdict32.region < 0) {
       return false;
     }
-    if (keep_all_ && !d.not_finite) found_.push_back(d);
+    if (keep_all_ && differs) found_.push_back(d);
     if (written_[i] >= per_image_) return true;
     ++written_[i];
     finding.mutation = "diff";
@@ -123,7 +128,12 @@ class Reporter final : public diff::DiffObserver {
                          {"l2", d.l2},          {"l2_share", d.share},
                          {"step", d.iteration}, {"limits", limits_json(options_.limits)}};
     if (options_.limits.l2 > 0.) more["l2_bound"] = options_.limits.l2;
+    if (options_.as_published) more["as_published"] = true;
     if (d.not_finite) more["kind"] = kNotFinite;
+    if (d.runtimes) {
+      more["kind"] = kRuntimes;
+      more["runtimes"] = to_json(*d.runtimes, options_.tolerance, *other_);
+    }
     // The models that stay with the image's class are what it differs from.
     for (size_t s = 0; s < d.predictions.size() && d.predictions.size() > 1; ++s) {
       if (d.predictions[s] != d.before) continue;
@@ -159,6 +169,7 @@ class Reporter final : public diff::DiffObserver {
   const diff::DiffOptions& options_;
   int64_t per_image_;
   bool keep_all_, quiet_;
+  const OtherRuntime* other_;  // or none
   std::vector<int64_t> written_;
   std::vector<diff::Difference> found_;
   std::vector<std::string> ids_;
@@ -168,7 +179,7 @@ class Reporter final : public diff::DiffObserver {
 struct DiffCommand {
   ProblemFiles files;
   std::vector<std::string> others;  // more models
-  std::string out, retraining, against, frozen;
+  std::string out, retraining, against, frozen, reference_model;
   int64_t per_image = 3;
   bool integer = false;
   diff::DiffOptions options;
@@ -188,6 +199,7 @@ struct DiffCommand {
     Problem problem = load_problem(files);
     const int64_t misread = leave_out_misread(problem);
     const onnx::OnnxModel& model = *problem.models[0].model;
+    const std::unique_ptr<OtherRuntime> other = other_runtime(problem);
     const std::vector<const Model*> models = add_others(problem);
     std::vector<at::Tensor> rows;
     for (const ProblemInstance& each : problem.instances) rows.push_back(each.original);
@@ -216,19 +228,42 @@ struct DiffCommand {
     if (!frozen.empty()) {
       record["options"]["frozen"] = std::filesystem::absolute(frozen).string();
     }
+    if (!against.empty()) record["options"]["against"] = against;
+    if (other) record["options"]["reference_model"] = other->path();
     record["machine"] = describe_machine();
     folder.write_json("run.json", record);
     const std::atomic<bool>& stop = stop_on_interrupt();
-    Reporter reporter(problem, folder, options, per_image, !retraining.empty(), common.quiet);
+    Reporter reporter(problem, folder, options, per_image, !retraining.empty(), common.quiet,
+                      other.get());
+    std::optional<diff::RuntimeOracle> oracle;
+    if (other) {
+      oracle.emplace(
+          model, [&](const at::Tensor& x) { return other->outputs(x); }, options.tolerance);
+    }
     const double start_up_s = process_age_s();
-    const diff::DiffProgress p =
-        diff::run_diff(models, images, options, problem.profile.get(), reporter, stop);
+    const diff::DiffProgress p = diff::run_diff(models, images, options, problem.profile.get(),
+                                                reporter, stop, oracle ? &*oracle : nullptr);
     ordered_json summary = {{"command", "diff"}, {"model", problem.models[0].path}};
     for (size_t s = 1; s < problem.models.size(); ++s) {
-      const ProblemModel& other = problem.models[s];
-      summary["others"].push_back({{"model", other.path}, {"variant", other.variant}});
+      const ProblemModel& each = problem.models[s];
+      summary["others"].push_back({{"model", each.path}, {"variant", each.variant}});
     }
     summary.update(counts(p));
+    if (other) {
+      summary["runtimes"] = {{"onnxruntime", other->version()},
+                             {"reference_model", other->path()},
+                             {"tolerance", options.tolerance},
+                             {"disagreements", p.disagreements},
+                             {"within_rounding", p.undecided}};
+    }
+    if (options.as_published) {
+      summary["as_published"] = true;
+      summary["mean_l2_as_published"] = mean(p.published_l2_sum, p.differing);
+      summary["would_not_pass"] = p.would_not_pass;
+      summary["would_not_pass_because"] = {{"predicted_as_the_image", p.as_image},
+                                           {"past_a_limit", p.past_limits},
+                                           {"within_rounding", p.within_rounding}};
+    }
     summary["images_misread"] = misread;
     summary["coverage_of_images"] = by_name(p.before);
     const double seconds = std::max(p.seconds, 1e-9);
@@ -248,7 +283,7 @@ struct DiffCommand {
     } else {
       print(p, summary, misread);
     }
-    return p.differences + p.not_finite > 0 ? kFound : kNothingFound;
+    return p.differences + p.not_finite + p.disagreements > 0 ? kFound : kNothingFound;
   }
 
   // Zeros and ones, as many as an input has; that is checked when the model is there.
@@ -280,6 +315,23 @@ struct DiffCommand {
                     ": holds values that are no multiples of ", options.limits.grid);
   }
 
+  // ONNX Runtime, where it is what the model is compared with.
+  [[nodiscard]] std::unique_ptr<OtherRuntime> other_runtime(const Problem& problem) const {
+    const std::vector<std::string_view> names = split_at(',', against);
+    const bool wanted = std::ranges::find(names, kOnnxRuntime) != names.end();
+    GRAPESHOT_CHECK(wanted || reference_model.empty(), kInvalidArgument,
+                    "--reference-model is what ONNX Runtime runs: it goes with --against "
+                    "onnxruntime");
+    if (!wanted) return nullptr;
+    GRAPESHOT_CHECK(names.size() == 1 && others.empty(), kInvalidArgument,
+                    "--against onnxruntime compares one model, without others or variants");
+    const std::string place =
+        reference_model.empty()
+            ? problem.models[0].path
+            : std::filesystem::absolute(resolve_file(reference_model)).lexically_normal().string();
+    return std::make_unique<OtherRuntime>(*problem.models[0].model, place);
+  }
+
   // The model, the other ones, and its own variants.
   std::vector<const Model*> add_others(Problem& problem) const {
     for (const std::string& path : others) {
@@ -288,6 +340,7 @@ struct DiffCommand {
     }
     const std::string path = problem.models[0].path, sha256 = problem.models[0].sha256;
     for (const std::string_view name : split_at(',', against)) {
+      if (name == kOnnxRuntime) continue;
       problem.models.push_back({path, sha256, onnx::load_variant(path, name), std::string(name)});
     }
     std::vector<const Model*> models;
@@ -327,7 +380,7 @@ struct DiffCommand {
     return {{"folder", retraining}, {"inputs", n}};
   }
 
-  static void print(const diff::DiffProgress& p, const ordered_json& summary, int64_t misread) {
+  static void print_differences(const diff::DiffProgress& p, const ordered_json& summary) {
     std::printf(
         "%lld of %lld images are predicted otherwise nearby: %lld differences in %.1f s "
         "(start-up %.2f s)\n",
@@ -336,6 +389,34 @@ struct DiffCommand {
     std::printf("mean L2 distance %.4g, %.3g %% of the image's norm; %lld candidates\n",
                 mean(p.l2_sum, p.differences), 100. * mean(p.share_sum, p.differences),
                 static_cast<long long>(p.candidates));
+  }
+
+  static void print_runtimes(const diff::DiffProgress& p, const ordered_json& summary) {
+    std::printf(
+        "ONNX Runtime %s disagrees near %lld of %lld images: %lld inputs in %.1f s (start-up %.2f "
+        "s)\n",
+        summary["runtimes"]["onnxruntime"].get<std::string>().c_str(),
+        static_cast<long long>(p.broken), static_cast<long long>(p.images),
+        static_cast<long long>(p.disagreements), p.seconds, summary["start_up_s"].get<double>());
+    std::printf("%lld candidates; of %lld that were apart, %lld are so within rounding\n",
+                static_cast<long long>(p.candidates), static_cast<long long>(p.differing),
+                static_cast<long long>(p.undecided));
+  }
+
+  static void print(const diff::DiffProgress& p, const ordered_json& summary, int64_t misread) {
+    if (summary.contains("runtimes")) {
+      print_runtimes(p, summary);
+    } else {
+      print_differences(p, summary);
+    }
+    if (summary.contains("as_published")) {
+      std::printf(
+          "as published %lld would be reported; %lld of them would not pass: %lld predicted "
+          "as the image, %lld past a limit, %lld within rounding\n",
+          static_cast<long long>(p.differing), static_cast<long long>(p.would_not_pass),
+          static_cast<long long>(p.as_image), static_cast<long long>(p.past_limits),
+          static_cast<long long>(p.within_rounding));
+    }
     if (p.not_finite > 0) {
       std::printf("%lld inputs have outputs that are NaN or infinite\n",
                   static_cast<long long>(p.not_finite));
@@ -369,7 +450,9 @@ Action declare_diff(CLI::App& app) {
                  "More models of the same inputs and classes: inputs on which they do not agree");
   app.add_option("--against", command->against,
                  "Variants of MODEL's weights that it is compared with, joined by commas: float16, "
-                 "bfloat16, int8, pruned");
+                 "bfloat16, int8, pruned; or onnxruntime: what that computes");
+  app.add_option("--reference-model", command->reference_model,
+                 "The file that --against onnxruntime runs there (default MODEL)");
   app.add_option("--data", command->files.data, "Images or other inputs, .npy, [N, ...]")
       ->required();
   app.add_option("--labels", command->files.labels,
@@ -392,6 +475,10 @@ Action declare_diff(CLI::App& app) {
     // A budget of candidates alone is not cut short by the default number of seconds.
     if (command->options.candidates > 0 && app.get_option("--seconds")->count() == 0) {
       command->options.seconds = 0.;
+    }
+    if (command->against == kOnnxRuntime && !command->options.as_published &&
+        app.get_option("--objective")->count() == 0) {
+      command->options.objective = "boundary";
     }
     return command->run();
   };

@@ -16,6 +16,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/judgement.h"
+#include "grapeshot/cli/other_runtime.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/recorded_finding.h"
 #include "grapeshot/cli/run_folder.h"
@@ -92,6 +93,10 @@ class Replayer {
       judge_not_finite(model, judgement, finding, out);
       return;
     }
+    if (finding.runtimes) {
+      judge_runtimes(model, judgement, finding, out);
+      return;
+    }
     if (judgement.holds) check_others(finding, property, out);
     if (judgement.holds && !out.confirmed) return;
     if (judgement.holds && !keeps_to_limits(model, finding, out)) return;
@@ -139,6 +144,23 @@ class Replayer {
     if (!keeps_to_limits(model, finding, out)) return;
     out.confirmed = true;
     out.why = str("Y_", lost - y.begin(), " is ", std::isnan(*lost) ? "NaN" : "infinite");
+  }
+
+  // Two runtimes that disagree on an input that may be.
+  void judge_runtimes(const onnx::OnnxModel& model, const Judgement& judgement,
+                      const RecordedFinding& finding, Outcome& out) {
+    out.confirmed = false;
+    if (!judgement.evaluated || judgement.exit || judgement.not_float32 > 0) return;
+    const RecordedRuntimes& of = *finding.runtimes;
+    out.why = changed(of.reference_model, of.reference_model_sha256);
+    if (!out.why.empty() || !keeps_to_limits(model, finding, out)) return;
+    const OtherRuntime other(model, of.reference_model);
+    const diff::RuntimeOracle oracle(
+        model, [&](const at::Tensor& x) { return other.outputs(x); }, of.tolerance);
+    const diff::Comparison comparison = oracle.compare(at::tensor(finding.x, at::kFloat));
+    out.json["runtimes"] = to_json(comparison, of.tolerance, other);
+    out.confirmed = comparison.disagree();
+    out.why = describe(comparison, other);
   }
 
   const std::unique_ptr<onnx::OnnxModel>& load(const std::string& path,

@@ -8,6 +8,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/json_file.h"
+#include "grapeshot/cli/other_runtime.h"
 #include "grapeshot/io/npy.h"
 
 namespace grapeshot::cli {
@@ -49,6 +50,13 @@ RecordedFinding read_finding(const fs::path& folder) {
     }
   }
   out.not_finite = file.contains("kind") && text("kind") == kNotFinite;
+  if (file.contains("kind") && text("kind") == kRuntimes) {
+    const auto of = json_field<nlohmann::json>(file, "runtimes", path);
+    GRAPESHOT_CHECK(of.is_object(), kParse, path, ": runtimes is no object");
+    out.runtimes = {json_field<std::string>(of, "reference_model", path),
+                    json_field<std::string>(of, "reference_model_sha256", path),
+                    json_field<double>(of, "tolerance", path)};
+  }
   if (file.contains("limits") || file.contains("l2_bound")) {
     out.limits = parse_limits(file, path);
     out.original = read_npy((folder / "original.npy").string()).values;

@@ -20,16 +20,23 @@ struct RecordedModel {
   std::string path, sha256, variant;
 };
 
+/// How two runtimes were compared.
+struct RecordedRuntimes {
+  std::string reference_model, reference_model_sha256;  ///< what the other one ran
+  double tolerance = 0.;
+};
+
 struct RecordedFinding {
   std::string variant;                ///< of `model`'s weights, or ""
   std::vector<RecordedModel> others;  ///< models whose prediction stays with the original's
   std::string folder, model, model_sha256, spec, spec_sha256;
   std::vector<std::pair<std::string, std::string>> spec_files;  ///< that `spec` names, and SHA-256
-  std::string words;                   ///< the violation in its property's own, "" without
-  int64_t instance = -1;               ///< of its run; -1 when it does not say
-  std::optional<double> margin;        ///< nothing when it was not finite
-  std::vector<double> x;               ///< [D]
-  bool not_finite = false;             ///< what was found is an output that is NaN or infinite
+  std::string words;             ///< the violation in its property's own, "" without
+  int64_t instance = -1;         ///< of its run; -1 when it does not say
+  std::optional<double> margin;  ///< nothing when it was not finite
+  std::vector<double> x;         ///< [D]
+  bool not_finite = false;       ///< what was found is an output that is NaN or infinite
+  std::optional<RecordedRuntimes> runtimes;  ///< where what was found is that two disagree
   std::optional<diff::Limits> limits;  ///< of `diff`, without frozen inputs: `spec` fixes them
   std::vector<double> original;        ///< [D], where there are limits
 };

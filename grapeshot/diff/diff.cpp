@@ -10,10 +10,10 @@
 
 #include "grapeshot/base/deadline.h"
 #include "grapeshot/base/error.h"
-#include "grapeshot/base/text.h"
 #include "grapeshot/core/corpus.h"
 #include "grapeshot/core/rng.h"
 #include "grapeshot/core/worker.h"
+#include "grapeshot/diff/as_published.h"
 #include "grapeshot/diff/constraint.h"
 #include "grapeshot/diff/neurons.h"
 #include "grapeshot/diff/objective.h"
@@ -35,9 +35,11 @@ struct Reference {
 class Run {
  public:
   Run(const std::vector<const Model*>& models, const at::Tensor& images, const DiffOptions& options,
-      const Profile* profile, DiffObserver& observer, const std::atomic<bool>& stop)
+      const Profile* profile, DiffObserver& observer, const std::atomic<bool>& stop,
+      const RuntimeOracle* oracle)
       : options_(options),
         observer_(observer),
+        oracle_(oracle),
         images_(images.contiguous()),
         shape_(models[0]->input_shape()),
         rng_(options.seed),
@@ -211,7 +213,11 @@ class Run {
       seen = look(x);
       progress_.candidates += x.size(0);
       keep(x, image, seen, step);
-      judge(x, image, seen, round, step);
+      if (oracle_) {
+        judge_runtimes(x, image, round, step);
+      } else {
+        judge(x, image, seen, round, step);
+      }
     }
   }
 
@@ -337,10 +343,42 @@ class Run {
     int64_t round, iteration, row;
   };
 
+  // Rows on which the other runtime is apart in the batch and, each alone, by more than rounding.
+  void judge_runtimes(const at::Tensor& x, const std::vector<int64_t>& image, int64_t round,
+                      int64_t step) {
+    const at::Tensor rows = oracle_->propose(x).nonzero().flatten().contiguous();
+    if (rows.numel() == 0) return;
+    progress_.differing += rows.numel();
+    const at::Tensor fresh = seen_.insert(hash_rows(x.index_select(0, rows)));
+    for (int64_t k = 0; k < rows.numel() && !deadline_.expired(); ++k) {
+      const auto r = rows.const_data_ptr<int64_t>()[k];
+      const int64_t i = image[static_cast<size_t>(r)];
+      const bool done = !options_.keep_going && broken_[static_cast<size_t>(i)];
+      if (done || !fresh.const_data_ptr<bool>()[k]) continue;
+      Difference out;
+      out.runtimes = oracle_->compare(x[r].contiguous());
+      out.after = out.runtimes->their_class;
+      if (!out.runtimes->disagree()) {
+        ++progress_.undecided;
+      } else if (tell(out, x[r].contiguous(), i, {round, step, r})) {
+        ++progress_.disagreements;
+        finish(i);
+      }
+    }
+  }
+
+  // The image is done, unless all go on.
+  void finish(int64_t image) {
+    const auto i = static_cast<size_t>(image);
+    if (broken_[i]) return;
+    broken_[i] = true;
+    ++progress_.broken;
+    if (!options_.keep_going) std::erase(active_, image);
+  }
+
   // By the graphs as read, alone, in float32 and in float64, and the distance in float64.
   void confirm(const at::Tensor& x, int64_t image, Where where) {
-    const auto i = static_cast<size_t>(image);
-    const Reference& reference = references_[i];
+    const Reference& reference = references_[static_cast<size_t>(image)];
     Difference out;
     size_t away = 0;
     for (size_t s = 0; s < subjects_.size(); ++s) {
@@ -356,10 +394,7 @@ class Run {
     ++progress_.differences;
     progress_.l2_sum += out.l2;
     progress_.share_sum += out.share;
-    if (broken_[i]) return;
-    broken_[i] = true;
-    ++progress_.broken;
-    if (!options_.keep_going) std::erase(active_, image);
+    finish(image);
   }
 
   // An output of the first such model is NaN or infinite by the graph as read, alone, in float32.
@@ -394,6 +429,7 @@ class Run {
 
   DiffOptions options_;
   DiffObserver& observer_;
+  const RuntimeOracle* oracle_;  // or none
   at::Tensor images_;
   std::vector<int64_t> shape_;
   std::vector<const Constraint*> constraints_;
@@ -416,39 +452,11 @@ class Run {
   DiffProgress progress_;
 };
 
-void check(bool ok, std::string_view flag, std::string_view range) {
-  GRAPESHOT_CHECK(ok, kInvalidArgument, "--", flag, " must be ", range);
-}
-
 }  // namespace
-
-void check_options(const DiffOptions& o) {
-  check(o.seconds >= 0. && std::isfinite(o.seconds), "seconds", "at least 0");
-  check(o.candidates >= 0, "candidates", "at least 0");
-  check(o.seconds > 0. || o.candidates > 0, "seconds", "above 0 without --candidates");
-  check(o.batch >= 0 && o.batch <= (int64_t{1} << 16), "batch", "from 0 to 65536");
-  check(o.top_k >= 1, "top-k", "at least 1");
-  check(o.neurons >= 0, "neurons", "at least 0");
-  check(o.weight >= 0. && std::isfinite(o.weight), "weight", "at least 0");
-  check(o.lambda >= 0. && std::isfinite(o.lambda), "lambda", "at least 0");
-  check(o.iterations >= 1, "iterations", "at least 1");
-  check(o.step >= 0. && std::isfinite(o.step), "step", "at least 0");
-  check_limits(o.limits);
-  check(o.keep >= 0. && std::isfinite(o.keep), "keep", "at least 0");
-  check(o.tau >= 0. && o.tau <= 1., "tau", "from 0 to 1");
-  check_criterion_options(o.per_criterion, o.tau);
-  const std::string names = o.criterion + "," + o.criteria;
-  for (const std::string_view name : split_at(',', names)) {
-    if (!name.empty() && name != "none") (void)find_criterion(name);
-  }
-  (void)parse_strategies(o.strategy);
-  (void)parse_constraints(o.constraint, o.limits);
-  (void)find_objective(o.objective);
-}
 
 DiffProgress run_diff(const std::vector<const Model*>& models, const at::Tensor& images,
                       const DiffOptions& options, const Profile* profile, DiffObserver& observer,
-                      const std::atomic<bool>& stop) {
+                      const std::atomic<bool>& stop, const RuntimeOracle* oracle) {
   check_options(options);
   GRAPESHOT_CHECK(!models.empty(), kInvalidArgument, "diff needs a model");
   for (const Model* model : models) {
@@ -461,8 +469,15 @@ DiffProgress run_diff(const std::vector<const Model*>& models, const at::Tensor&
                     ": has ", model->outputs(), " outputs, ", models[0]->name(), " has ",
                     models[0]->outputs());
   }
+  GRAPESHOT_CHECK(!oracle || models.size() == 1, kInvalidArgument,
+                  "two runtimes are compared on one model");
   at::set_num_threads(1);
-  Run run(models, images, options, profile, observer, stop);
+  if (options.as_published) {
+    GRAPESHOT_CHECK(models.size() == 1 && !oracle, kInvalidArgument,
+                    "--as-published takes one model");
+    return run_as_published(*models[0], images, options, profile, observer, stop);
+  }
+  Run run(models, images, options, profile, observer, stop, oracle);
   return run.run();
 }
 

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "grapeshot/core/options.h"
 #include "grapeshot/core/profile.h"
 #include "grapeshot/diff/constraint.h"
+#include "grapeshot/diff/runtime_oracle.h"
 
 namespace grapeshot::diff {
 
@@ -41,6 +43,8 @@ struct DiffOptions {
   double step = 0.;
   Limits limits = {};
   double keep = 0.01;
+  double tolerance = kRounding;
+  bool as_published = false;
   double tau = 0.25;
   std::string criterion = "nc-scaled";
   std::string criteria;
@@ -89,6 +93,12 @@ void describe(Options& options, Visitor&& visit) {
   visit("grid", options.limits.grid,
         "Inputs are multiples of this, as the images are (1: whole numbers; 0: any)");
   visit("keep", options.keep, "Share of neurons that a seed has to gain, less with every step");
+  visit("tolerance", options.tolerance,
+        "Of --against onnxruntime: the difference of outputs, over the largest, that counts");
+  visit(
+      "as-published", options.as_published,
+      "Do what DLFuzz's released code does where it departs from the paper, and count what of its "
+      "findings would not pass the checks; strategies are then 0, 1, 2, 3");
   visit("tau", options.tau,
         "A neuron fires above this activation, 0 to 1: of its layer's range for the strategies");
   visit("criterion", options.criterion, "Coverage criterion that decides what is kept");
@@ -99,15 +109,17 @@ void describe(Options& options, Visitor&& visit) {
 /// Throws Error{kInvalidArgument, kNotFound} naming the first option that is wrong.
 void check_options(const DiffOptions& options);
 
-/// A confirmed input with another prediction, or with an output that is NaN or infinite.
+/// A confirmed input with another prediction, with an output that is NaN or infinite, or on which
+/// two runtimes disagree.
 struct Difference {
   bool not_finite = false;  ///< the latter, in float32; `after` is then -1
   int64_t image = 0;
   at::Tensor x;                   ///< [D] float32
   int64_t before = 0, after = 0;  ///< classes, by Model::evaluate
   int64_t model = 0;              ///< whose prediction `after` is, the first that has left `before`
-  std::vector<int64_t> predictions = {};  ///< of every model
-  double l2 = 0., share = 0.;             ///< the distance, and over the image's norm
+  std::vector<int64_t> predictions = {};    ///< of every model
+  double l2 = 0., share = 0.;               ///< the distance, and over the image's norm
+  std::optional<Comparison> runtimes = {};  ///< that disagree; `after` is then the other's class
   int64_t round = 0, iteration = 0, row = 0;
   double seconds = 0.;
 };
@@ -121,8 +133,15 @@ struct DiffProgress {
   int64_t differing = 0;           ///< of them, with another prediction
   int64_t differences = 0;         ///< of these, distinct and confirmed
   double l2_sum = 0., share_sum = 0.;
-  int64_t not_finite = 0;  ///< distinct confirmed inputs with an output that is NaN or infinite
-  int64_t kept = 0;        ///< seeds
+  int64_t not_finite = 0;     ///< distinct confirmed inputs with an output that is NaN or infinite
+  int64_t disagreements = 0;  ///< of two runtimes, distinct and confirmed; differing: proposed
+  int64_t undecided = 0;      ///< proposals that are within rounding
+  // As published: of `differing`, all of which it reports, those that are no differences; and why.
+  int64_t would_not_pass = 0;
+  int64_t as_image = 0;  ///< predicted as the image is: it is its seed that was not
+  int64_t past_limits = 0, within_rounding = 0;
+  double published_l2_sum = 0.;  ///< of all
+  int64_t kept = 0;              ///< seeds
   std::vector<std::pair<std::string, double>> coverage;
   std::vector<std::pair<std::string, double>> before;  ///< coverage of the images themselves
 };
@@ -142,9 +161,12 @@ class DiffObserver {
 ///
 /// Several models: a difference is an input on which one at least has left the class that all of
 /// them give the image, and one at least has not.
+///
+/// With an oracle, which takes one model, what is looked for is disagreement of runtimes instead.
 [[nodiscard]] DiffProgress run_diff(const std::vector<const Model*>& models,
                                     const at::Tensor& images, const DiffOptions& options,
                                     const Profile* profile, DiffObserver& observer,
-                                    const std::atomic<bool>& stop);
+                                    const std::atomic<bool>& stop,
+                                    const RuntimeOracle* oracle = nullptr);
 
 }  // namespace grapeshot::diff

@@ -48,6 +48,7 @@ Subject::Look Subject::look(const at::Tensor& x) {
   wanted.means = wanted.extremes = true;
   const Trace trace = model_.trace(x, Head::kLogits, wanted);
   Look out;
+  out.y = trace.y;
   out.label = trace.y.argmax(1);
   out.finite = at::isfinite(trace.y).all(1);
   std::vector<at::Tensor> parts = scaled_means(trace.means, trace.extremes);
@@ -64,12 +65,17 @@ Subject::Look Subject::look(const at::Tensor& x) {
 
 at::Tensor Subject::climb(const at::Tensor& x, const at::Tensor& of_class, const Look& seen,
                           Rng& rng) {
-  const Neurons known{hits_, weight_, seen.response, options_.tau};
-  at::Tensor driven = select_neurons(chosen_, known, options_.neurons, rng) * options_.lambda;
+  at::Tensor driven = select_neurons(chosen_, known(seen), options_.neurons, rng) * options_.lambda;
   if (objective_->drives_largest && neurons_ > 0) {
     const at::Tensor largest = seen.means.nan_to_num().abs().argmax(1, /*keepdim=*/true);
     driven = driven.scatter_add(1, largest, seen.means.gather(1, largest).sign());
   }
+  return gradient(x, driven,
+                  [&](const at::Tensor& y) { return objective_->cotangent(y, of_class); });
+}
+
+at::Tensor Subject::gradient(const at::Tensor& x, const at::Tensor& driven,
+                             const Cotangent& of_outputs) const {
   std::vector<at::Tensor> of_taps;
   int64_t begin = 0;
   for (const int64_t tap : taps_) {
@@ -79,10 +85,9 @@ at::Tensor Subject::climb(const at::Tensor& x, const at::Tensor& of_class, const
   }
   const bool any = driven.any().item<bool>();
   return model_
-      .joint_gradient(x, Head::kLogits, Surrogate::kLoose, any ? taps_ : std::vector<int64_t>{},
-                      [&](const at::Tensor& y) -> JointCotangent {
-                        return {objective_->cotangent(y, of_class), of_taps};
-                      })
+      .joint_gradient(
+          x, Head::kLogits, Surrogate::kLoose, any ? taps_ : std::vector<int64_t>{},
+          [&](const at::Tensor& y) -> JointCotangent { return {of_outputs(y), of_taps}; })
       .x;
 }
 

@@ -21,6 +21,7 @@ class Subject {
   Subject(const Model& model, const DiffOptions& options, const Profile* profile);
 
   struct Look {
+    at::Tensor y;         ///< [n, K], before a final softmax
     at::Tensor label;     ///< [n] int64, the prediction
     at::Tensor finite;    ///< [n] bool, all outputs
     at::Tensor response;  ///< [n, T], means scaled by the least and largest of their layer
@@ -34,6 +35,16 @@ class Subject {
   /// strategies choose by what was seen of x.
   [[nodiscard]] at::Tensor climb(const at::Tensor& x, const at::Tensor& of_class, const Look& seen,
                                  Rng& rng);
+
+  /// The gradient [n, D] of a loss with the slopes `of_outputs` and, by the neurons' means,
+  /// `driven` [n, T].
+  [[nodiscard]] at::Tensor gradient(const at::Tensor& x, const at::Tensor& driven,
+                                    const Cotangent& of_outputs) const;
+
+  /// What strategies choose by.
+  [[nodiscard]] Neurons known(const Look& seen) const {
+    return {hits_, weight_, seen.response, options_.tau};
+  }
 
   /// The prediction of x [D] by the graph as read, alone; -1 where float32 and float64 differ or an
   /// output is not finite.

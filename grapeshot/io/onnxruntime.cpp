@@ -173,6 +173,7 @@ struct OnnxRuntime::Session {
   Handle *env = nullptr, *session = nullptr, *memory = nullptr;
   std::vector<std::string> inputs, outputs;
   std::vector<std::vector<int64_t>> shapes;  // of the inputs
+  bool open_rows = false;                    // the first size of the first one
 };
 
 OnnxRuntime::OnnxRuntime(const std::string& library, const std::string& path,
@@ -224,6 +225,7 @@ OnnxRuntime::OnnxRuntime(const std::string& library, const std::string& path,
       api.call(kGetDimensionsCount, tensor, &rank);
       std::vector<int64_t> shape(rank);
       api.call(kGetDimensions, tensor, shape.data(), rank);
+      if (i == 0) s.open_rows = rank > 0 && shape[0] < 1;
       for (int64_t& size : shape) size = std::max<int64_t>(size, 1);
       s.shapes.push_back(std::move(shape));
       api.release(kReleaseTypeInfo, type);
@@ -235,7 +237,21 @@ OnnxRuntime::OnnxRuntime(const std::string& library, const std::string& path,
 
 OnnxRuntime::~OnnxRuntime() = default;
 
-std::vector<double> OnnxRuntime::run(std::span<const float> x) const {
+bool OnnxRuntime::takes_batches() const {
+  return session_->inputs.size() == 1 && session_->outputs.size() == 1 && session_->open_rows;
+}
+
+int64_t OnnxRuntime::inputs() const {
+  int64_t out = 0;
+  for (const auto& shape : session_->shapes) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    out += count;
+  }
+  return out;
+}
+
+std::vector<double> OnnxRuntime::run(std::span<const float> x, int64_t rows) const {
   const Session& s = *session_;
   const Api& api = s.api;
   std::vector<float> copy(x.begin(), x.end());
@@ -248,12 +264,14 @@ std::vector<double> OnnxRuntime::run(std::span<const float> x) const {
   try {
     size_t at = 0;
     for (size_t i = 0; i < in.size(); ++i) {
+      std::vector<int64_t> shape = s.shapes[i];
+      if (rows != 1) shape[0] = rows;
       size_t count = 1;
-      for (const int64_t size : s.shapes[i]) count *= static_cast<size_t>(size);
+      for (const int64_t size : shape) count *= static_cast<size_t>(size);
       GRAPESHOT_CHECK(at + count <= copy.size(), kInvalidArgument, name_, ": ONNX Runtime wants ",
                       at + count, " or more inputs, there are ", copy.size());
       api.call(kCreateTensorWithData, s.memory, static_cast<void*>(copy.data() + at),
-               count * sizeof(float), s.shapes[i].data(), s.shapes[i].size(), kFloat, &in[i]);
+               count * sizeof(float), shape.data(), shape.size(), kFloat, &in[i]);
       at += count;
     }
     std::vector<const char*> in_names, out_names;

@@ -5,6 +5,7 @@
 // entries keep their places from version to version.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,8 +32,13 @@ class OnnxRuntime {
 
   /// All outputs, flat, in the file's order, for one flat input row, several inputs one after the
   /// other in the file's order; symbolic sizes are 1. Outputs are float32 or whole numbers.
-  [[nodiscard]] std::vector<double> run(std::span<const float> x) const;
+  /// Several `rows` one after the other: only where takes_batches().
+  [[nodiscard]] std::vector<double> run(std::span<const float> x, int64_t rows = 1) const;
 
+  /// Whether it has one input and one output, and how many rows the input has is left open.
+  [[nodiscard]] bool takes_batches() const;
+  /// Of one row, all together.
+  [[nodiscard]] int64_t inputs() const;
   [[nodiscard]] const std::string& version() const { return version_; }
 
  private:

@@ -18,12 +18,14 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/diff_summary.h"
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/other_runtime.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/recorded_finding.h"
+#include "grapeshot/cli/recorded_lineage.h"
 #include "grapeshot/cli/rows.h"
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/core/confirm.h"
@@ -37,30 +39,6 @@ namespace grapeshot::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-ordered_json by_name(const std::vector<std::pair<std::string, double>>& values) {
-  ordered_json out = ordered_json::object();
-  for (const auto& [name, value] : values) out[name] = value;
-  return out;
-}
-
-double mean(double sum, int64_t count) {
-  return count > 0 ? sum / static_cast<double>(count) : 0.;
-}
-
-ordered_json counts(const diff::DiffProgress& p) {
-  return {{"images", p.images},
-          {"images_with_differences", p.broken},
-          {"images_left_out", p.left_out},
-          {"differences", p.differences},
-          {"not_finite", p.not_finite},
-          {"candidates", p.candidates},
-          {"candidates_differing", p.differing},
-          {"mean_l2", mean(p.l2_sum, p.differences)},
-          {"mean_l2_share", mean(p.share_sum, p.differences)},
-          {"seeds_kept", p.kept},
-          {"coverage", by_name(p.coverage)}};
-}
 
 // The box around what differences lie in, and the range: what `check` and `replay` read.
 Property property_of(const at::Tensor& image, int64_t label, int64_t outputs,
@@ -141,7 +119,12 @@ class Reporter final : public diff::DiffObserver {
       more["others"].push_back(
           {{"model", other.path}, {"model_sha256", other.sha256}, {"variant", other.variant}});
     }
-    ids_.push_back(folder_.write_finding(problem_, finding, options_.seed, more));
+    std::vector<std::pair<std::string, at::Tensor>> inputs;
+    if (!d.lineage.steps.empty()) {
+      more["lineage"] = lineage_json(d, instance.original, options_);
+      inputs = lineage_inputs(d.lineage);
+    }
+    ids_.push_back(folder_.write_finding(problem_, finding, options_.seed, more, inputs));
     return true;
   }
 
@@ -149,7 +132,7 @@ class Reporter final : public diff::DiffObserver {
     if (p.seconds >= next_stats_) {
       next_stats_ = p.seconds + 0.1 + 0.05 * p.seconds;
       ordered_json line = {{"seconds", p.seconds}};
-      line.update(counts(p));
+      line.update(diff_counts(p));
       folder_.append_stats(line);
     }
     if (quiet_ || p.seconds < next_line_) return;
@@ -193,6 +176,10 @@ struct DiffCommand {
       GRAPESHOT_CHECK(std::filesystem::exists(files.stats), kNotFound, files.stats,
                       ": no such file");
     }
+    if (!options.transform.empty()) {
+      options.limits.l2 = 0.;
+      options.strategy = "none";  // nothing climbs
+    }
     diff::check_options(options);
     read_frozen();
     files.eps = 1.;  // boxes are made for every difference
@@ -207,6 +194,7 @@ struct DiffCommand {
                     ": no input is predicted as its label says");
     const at::Tensor images = at::stack(rows);
     check_images(images);
+    if (!options.transform.empty()) diff::check_images(model.input_shape(), model.name());
     for (const ProblemModel& each : problem.models) {
       if (options.strategy == "none" || each.model->has_joint_gradient()) continue;
       std::cerr << "grapeshot: note: " << each.path
@@ -248,7 +236,7 @@ struct DiffCommand {
       const ProblemModel& each = problem.models[s];
       summary["others"].push_back({{"model", each.path}, {"variant", each.variant}});
     }
-    summary.update(counts(p));
+    summary.update(diff_counts(p));
     if (other) {
       summary["runtimes"] = {{"onnxruntime", other->version()},
                              {"reference_model", other->path()},
@@ -264,6 +252,7 @@ struct DiffCommand {
                                            {"past_a_limit", p.past_limits},
                                            {"within_rounding", p.within_rounding}};
     }
+    if (!options.transform.empty()) summary["candidates_dropped"] = p.dropped;
     summary["images_misread"] = misread;
     summary["coverage_of_images"] = by_name(p.before);
     const double seconds = std::max(p.seconds, 1e-9);
@@ -281,7 +270,7 @@ struct DiffCommand {
     if (common.json) {
       std::cout << summary.dump(2) << "\n";
     } else {
-      print(p, summary, misread);
+      print_diff(p, summary, misread);
     }
     return p.differences + p.not_finite + p.disagreements > 0 ? kFound : kNothingFound;
   }
@@ -379,67 +368,19 @@ struct DiffCommand {
     write_tensor((fs::path(retraining) / "y.npy").string(), y);
     return {{"folder", retraining}, {"inputs", n}};
   }
-
-  static void print_differences(const diff::DiffProgress& p, const ordered_json& summary) {
-    std::printf(
-        "%lld of %lld images are predicted otherwise nearby: %lld differences in %.1f s "
-        "(start-up %.2f s)\n",
-        static_cast<long long>(p.broken), static_cast<long long>(p.images),
-        static_cast<long long>(p.differences), p.seconds, summary["start_up_s"].get<double>());
-    std::printf("mean L2 distance %.4g, %.3g %% of the image's norm; %lld candidates\n",
-                mean(p.l2_sum, p.differences), 100. * mean(p.share_sum, p.differences),
-                static_cast<long long>(p.candidates));
-  }
-
-  static void print_runtimes(const diff::DiffProgress& p, const ordered_json& summary) {
-    std::printf(
-        "ONNX Runtime %s disagrees near %lld of %lld images: %lld inputs in %.1f s (start-up %.2f "
-        "s)\n",
-        summary["runtimes"]["onnxruntime"].get<std::string>().c_str(),
-        static_cast<long long>(p.broken), static_cast<long long>(p.images),
-        static_cast<long long>(p.disagreements), p.seconds, summary["start_up_s"].get<double>());
-    std::printf("%lld candidates; of %lld that were apart, %lld are so within rounding\n",
-                static_cast<long long>(p.candidates), static_cast<long long>(p.differing),
-                static_cast<long long>(p.undecided));
-  }
-
-  static void print(const diff::DiffProgress& p, const ordered_json& summary, int64_t misread) {
-    if (summary.contains("runtimes")) {
-      print_runtimes(p, summary);
-    } else {
-      print_differences(p, summary);
-    }
-    if (summary.contains("as_published")) {
-      std::printf(
-          "as published %lld would be reported; %lld of them would not pass: %lld predicted "
-          "as the image, %lld past a limit, %lld within rounding\n",
-          static_cast<long long>(p.differing), static_cast<long long>(p.would_not_pass),
-          static_cast<long long>(p.as_image), static_cast<long long>(p.past_limits),
-          static_cast<long long>(p.within_rounding));
-    }
-    if (p.not_finite > 0) {
-      std::printf("%lld inputs have outputs that are NaN or infinite\n",
-                  static_cast<long long>(p.not_finite));
-    }
-    for (size_t i = 0; i < p.coverage.size(); ++i) {
-      const bool share = find_criterion(p.coverage[i].first).share;
-      const double scale = share ? 100. : 1.;
-      std::printf("%s %.4g%s of the images, %.4g%s with what was tried\n",
-                  p.coverage[i].first.c_str(), scale * p.before[i].second, share ? " %" : "",
-                  scale * p.coverage[i].second, share ? " %" : "");
-    }
-    if (p.left_out > 0) {
-      std::printf("%lld images left out: %s\n", static_cast<long long>(p.left_out),
-                  summary.contains("others") ? "the models do not agree on them as they are"
-                                             : "rounding decides what they are");
-    }
-    if (misread > 0) {
-      std::printf("%lld images left out: the model does not predict their labels\n",
-                  static_cast<long long>(misread));
-    }
-    std::printf("%s\n", summary["out"].get<std::string>().c_str());
-  }
 };
+
+// Options of steps and of their limits say nothing of transformations.
+void refuse_with_transform(const CLI::App& app, const DiffCommand& command) {
+  if (command.options.transform.empty()) return;
+  for (const char* name :
+       {"--frozen", "--top-k", "--neurons", "--strategy", "--constraint", "--objective", "--weight",
+        "--lambda", "--step", "--l2", "--linf", "--l0", "--pixels", "--snr", "--smooth"}) {
+    GRAPESHOT_CHECK(
+        app.get_option(name)->count() == 0, kInvalidArgument, name,
+        " does not go with --transform: --free-share and --change-share are its limits");
+  }
+}
 
 }  // namespace
 
@@ -480,6 +421,7 @@ Action declare_diff(CLI::App& app) {
         app.get_option("--objective")->count() == 0) {
       command->options.objective = "boundary";
     }
+    refuse_with_transform(app, *command);
     return command->run();
   };
 }

@@ -19,6 +19,7 @@
 #include "grapeshot/diff/constraint.h"
 #include "grapeshot/diff/neurons.h"
 #include "grapeshot/diff/objective.h"
+#include "grapeshot/diff/transform.h"
 #include "grapeshot/falsify/attack.h"
 #include "grapeshot/falsify/minimize.h"
 #include "grapeshot/io/onnx/lower.h"
@@ -78,6 +79,26 @@ std::vector<Entry> attack_entries() {
   return out;
 }
 
+// "factor 0.7 to 1.1 (deeptest 0.5 to 1.9)", by parameter.
+std::vector<Entry> transformation_entries() {
+  std::vector<Entry> out;
+  for (const diff::Transformation& row : diff::transformations()) {
+    Entry& entry = out.emplace_back(plain(row));
+    ordered_json parameters = ordered_json::array();
+    for (const diff::Parameter& p : std::span(row.parameters).first(row.count)) {
+      const auto& [low, high] = p.deephunter;
+      ordered_json& said = parameters.emplace_back(
+          ordered_json{{"name", p.name}, {"whole", p.whole}, {"deephunter", {low, high}}});
+      entry.note += str(entry.note.empty() ? "" : ", ", p.name, " ", low, " to ", high);
+      if (!row.deeptest) continue;
+      said["deeptest"] = {p.deeptest.low, p.deeptest.high};
+      entry.note += str(" (deeptest ", p.deeptest.low, " to ", p.deeptest.high, ")");
+    }
+    entry.more = {{"affine", row.affine}, {"parameters", parameters}};
+  }
+  return out;
+}
+
 struct Family {
   std::string_view name, summary;
   std::vector<Entry> (*entries)();
@@ -97,6 +118,8 @@ constexpr Family kFamilies[] = {
      [] { return plain_rows(diff::objectives()); }},
     {"constraints", "What `diff` may change and how far (--constraint, --linf, ...)",
      [] { return plain_rows(diff::constraints()); }},
+    {"transformations", "Transformations of images by `diff` (--transform)",
+     transformation_entries},
     {"variants", "Weights that `diff` compares a model with (--against)",
      [] { return plain_rows(onnx::variants()); }},
     {"properties", "Kinds of property that a JSON specification states",

@@ -122,6 +122,12 @@ class Replayer {
     }
     diff::check_fits({}, *finding.limits, model.input_shape(), model.name());
     out.why = diff::broken_limit(*finding.limits, model.input_shape(), x, original);
+    if (out.why.empty() && finding.lineage) {
+      const RecordedLineage& of = *finding.lineage;
+      diff::check_images(model.input_shape(), model.name());
+      out.why =
+          diff::broken_lineage(of.lineage, original, x, model.input_shape(), of.range, of.bound);
+    }
     if (out.why.empty()) {
       out.why = out.json["why"];
       return true;

@@ -62,6 +62,7 @@ RecordedFinding read_finding(const fs::path& folder) {
     out.original = read_npy((folder / "original.npy").string()).values;
     GRAPESHOT_CHECK(out.original.size() == out.x.size(), kParse, (folder / "original.npy").string(),
                     ": is of another size than input.npy");
+    out.lineage = read_lineage(file, folder, out.x.size());
   }
   return out;
 }

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "grapeshot/cli/recorded_lineage.h"
 #include "grapeshot/diff/constraint.h"
 
 namespace grapeshot::cli {
@@ -38,7 +39,8 @@ struct RecordedFinding {
   bool not_finite = false;       ///< what was found is an output that is NaN or infinite
   std::optional<RecordedRuntimes> runtimes;  ///< where what was found is that two disagree
   std::optional<diff::Limits> limits;  ///< of `diff`, without frozen inputs: `spec` fixes them
-  std::vector<double> original;        ///< [D], where there are limits
+  std::optional<RecordedLineage> lineage;
+  std::vector<double> original;  ///< [D], where there are limits
 };
 
 /// The `kind` of such a finding in finding.json.

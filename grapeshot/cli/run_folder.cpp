@@ -141,8 +141,9 @@ void RunFolder::append_stats(const ordered_json& line) {
                   "/stats.jsonl: cannot be written, is the disk full?");
 }
 
-std::string RunFolder::write_finding(const Problem& problem, const Finding& finding, uint64_t seed,
-                                     const ordered_json& more) const {
+std::string RunFolder::write_finding(
+    const Problem& problem, const Finding& finding, uint64_t seed, const ordered_json& more,
+    const std::vector<std::pair<std::string, at::Tensor>>& inputs) const {
   const ProblemInstance& instance = problem.instances[static_cast<size_t>(finding.instance)];
   const ProblemModel& model = problem.models[instance.model];
   const std::string id = finding_id(finding);
@@ -156,6 +157,9 @@ std::string RunFolder::write_finding(const Problem& problem, const Finding& find
   GRAPESHOT_CHECK(!failure, kSystem, draft.string(), ": cannot be made: ", failure.message());
   save_npy((draft / "input.npy").string(), finding.x, model.model->input_shape());
   save_npy((draft / "original.npy").string(), finding.original, model.model->input_shape());
+  for (const auto& [name, x] : inputs) {
+    save_npy((draft / name).string(), x, model.model->input_shape());
+  }
   std::string spec = instance.spec;
   if (spec.empty()) {
     spec = (place / "property.vnnlib").string();

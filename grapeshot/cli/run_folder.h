@@ -42,9 +42,11 @@ class RunFolder {
 
   /// All of the finding or nothing: written beside its place and renamed; nothing when it is there
   /// already. Returns its id.
-  /// `more` goes into finding.json besides.
-  std::string write_finding(const Problem& problem, const Finding& finding, uint64_t seed,
-                            const nlohmann::ordered_json& more = {}) const;
+  /// `more` goes into finding.json besides, `inputs` are more .npy of the size of an input.
+  std::string write_finding(
+      const Problem& problem, const Finding& finding, uint64_t seed,
+      const nlohmann::ordered_json& more = {},
+      const std::vector<std::pair<std::string, at::Tensor>>& inputs = {}) const;
 
   void write_instances(const Problem& problem, const CampaignResult& result) const;
 

@@ -1,3 +1,4 @@
+// grapeshot/diff/check_options.cpp: which options go.
 #include <cmath>
 #include <string>
 
@@ -30,7 +31,15 @@ void check_options(const DiffOptions& o) {
   check(o.lambda >= 0. && std::isfinite(o.lambda), "lambda", "at least 0");
   check(o.iterations >= 1, "iterations", "at least 1");
   check(o.step >= 0. && std::isfinite(o.step), "step", "at least 0");
-  check_limits(o.limits);
+  if (o.transform.empty()) {
+    check_limits(o.limits);
+  } else {
+    (void)parse_transformations(o.transform);
+    check_bound(o.validity);
+    Limits range = o.limits;
+    range.linf = 1.;  // the bound is the limit
+    check_limits(range);
+  }
   check(o.keep >= 0. && std::isfinite(o.keep), "keep", "at least 0");
   check(o.tolerance > 0. && std::isfinite(o.tolerance), "tolerance", "above 0");
   check(o.tau >= 0. && o.tau <= 1., "tau", "from 0 to 1");
@@ -41,13 +50,32 @@ void check_options(const DiffOptions& o) {
   }
   if (o.as_published) {
     (void)PublishedStrategies(o.strategy);
-    check(o.constraint == "none" && o.objective == "classes", "as-published",
-          "without --constraint and --objective");
+    check(o.constraint == "none" && o.objective == "classes" && o.transform.empty(), "as-published",
+          "without --constraint, --objective and --transform");
   } else {
     (void)parse_strategies(o.strategy);
   }
   (void)parse_constraints(o.constraint, o.limits);
   (void)find_objective(o.objective);
+}
+
+void check_models(const std::vector<const Model*>& models, const at::Tensor& images,
+                  const DiffOptions& options, bool has_oracle) {
+  GRAPESHOT_CHECK(!models.empty(), kInvalidArgument, "diff needs a model");
+  for (const Model* model : models) {
+    GRAPESHOT_CHECK(images.dim() == 2 && images.size(1) == model->inputs() && images.size(0) > 0,
+                    kInvalidArgument, model->name(), ": expects rows of ", model->inputs(),
+                    " inputs");
+    GRAPESHOT_CHECK(model->outputs() >= 2, kInvalidArgument, model->name(),
+                    ": has one output; predictions need at least two classes");
+    GRAPESHOT_CHECK(model->outputs() == models[0]->outputs(), kInvalidArgument, model->name(),
+                    ": has ", model->outputs(), " outputs, ", models[0]->name(), " has ",
+                    models[0]->outputs());
+  }
+  GRAPESHOT_CHECK(!has_oracle || models.size() == 1, kInvalidArgument,
+                  "two runtimes are compared on one model");
+  GRAPESHOT_CHECK(!options.as_published || (models.size() == 1 && !has_oracle), kInvalidArgument,
+                  "--as-published takes one model");
 }
 
 }  // namespace grapeshot::diff

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -17,6 +19,7 @@
 #include "grapeshot/diff/constraint.h"
 #include "grapeshot/diff/neurons.h"
 #include "grapeshot/diff/objective.h"
+#include "grapeshot/diff/reference.h"
 #include "grapeshot/diff/subject.h"
 
 namespace grapeshot::diff {
@@ -25,12 +28,17 @@ namespace {
 // Seeds kept of one image at most; the oldest make room.
 constexpr size_t kSeeds = 64;
 
-// What the image itself is taken for.
-struct Reference {
-  int64_t label = 0;
-  std::vector<int64_t> rivals;  // the next classes, best first
-  double norm = 0.;             // L2, of the image
+// Rounds without a valid transformation after which there is none to be expected.
+constexpr int kIdle = 20;
+
+struct Seed {
+  at::Tensor x;  // [D]
+  Lineage lineage;
 };
+
+ValidRange valid_range(const Limits& limits) {
+  return {limits.low, limits.high, limits.grid};
+}
 
 class Run {
  public:
@@ -62,6 +70,11 @@ class Run {
     constraints_ = parse_constraints(options_.constraint, limits);
     draws_ = std::ranges::any_of(constraints_, &Constraint::draws);
     check_fits(constraints_, limits, shape_, models[0]->name());
+    if (!options_.transform.empty()) {
+      check_images(shape_, models[0]->name());
+      transformer_.emplace(parse_transformations(options_.transform), valid_range(limits),
+                           options_.validity, shape_);
+    }
     amplitude_ = reach(constraints_, {images_, limits, shape_}).mean().item<double>() / width_;
     refer();
     progress_.images = images.size(0);
@@ -110,35 +123,11 @@ class Run {
     return out;
   }
 
-  // What every image is taken for, by batched passes, and which of them the models do not agree on.
   void refer() {
-    const int64_t n = images_.size(0);
-    std::vector<at::Tensor> order, same;
-    for (const at::Tensor& part : images_.split(batch_rows())) {
-      if (deadline_.stopped()) break;
-      const at::Tensor y = subjects_[0]->model().forward(part, Head::kLogits);
-      order.push_back(y.argsort(/*stable=*/true, 1, /*descending=*/true));
-      at::Tensor agreed = at::isfinite(y).all(1);
-      for (size_t s = 1; s < subjects_.size(); ++s) {
-        const at::Tensor other = subjects_[s]->model().forward(part, Head::kLogits);
-        agreed = agreed.logical_and(at::isfinite(other).all(1))
-                     .logical_and(other.argmax(1) == order.back().select(1, 0));
-      }
-      same.push_back(agreed);
-    }
-    if (deadline_.stopped()) return;
-    const at::Tensor orders = at::cat(order).contiguous(), agreed = at::cat(same).contiguous();
-    const at::Tensor norms = images_.to(at::kDouble).norm(2, {1}).contiguous();
-    const int64_t k = orders.size(1);
-    for (int64_t i = 0; i < n; ++i) {
-      const auto* at = orders.const_data_ptr<int64_t>() + i * k;
-      Reference reference;
-      reference.label = at[0];
-      reference.rivals.assign(at + 1, at + std::min(k, options_.top_k + 1));
-      reference.norm = norms.const_data_ptr<double>()[i];
-      references_.push_back(std::move(reference));
-      if (agreed.const_data_ptr<bool>()[i]) {
-        active_.push_back(i);
+    references_ = references_of(subjects_, images_, batch_rows(), options_.top_k, deadline_);
+    for (size_t i = 0; i < references_.size(); ++i) {
+      if (references_[i].agreed) {
+        active_.push_back(static_cast<int64_t>(i));
       } else {
         ++progress_.left_out;
       }
@@ -184,24 +173,28 @@ class Run {
     std::vector<int64_t> image;
     std::vector<at::Tensor> start;
     std::vector<float> again;
+    lineages_.clear();
     for (int64_t r = 0; r < most; ++r) {
       const int64_t i = active_[static_cast<size_t>(turn_++ % std::ssize(active_))];
       auto& queue = queue_[static_cast<size_t>(i)];
       image.push_back(i);
       if (queue.empty()) {
         start.push_back(images_[i]);
+        lineages_.emplace_back();
         // Once from the image itself; then from elsewhere, or the same steps would follow, unless
         // the constraint draws places itself.
         const bool tried = tried_[static_cast<size_t>(i)]++ > 0;
         again.push_back(tried && !draws_ ? 1.f : 0.f);
       } else {
         again.push_back(0.f);
-        start.push_back(queue.front());
+        start.push_back(queue.front().x);
+        lineages_.push_back(std::move(queue.front().lineage));
         queue.pop_front();
       }
     }
-    const Rows rows = gather(image);
     at::Tensor x = at::stack(start);
+    if (transformer_) return transform_round(round, x, std::move(image));
+    const Rows rows = gather(image);
     const at::Tensor noise =
         shape_direction(constraints_, at::randn(x.sizes(), rng_.generator()), held(rows), rng_);
     const at::Tensor off = noise * at::tensor(again).unsqueeze(1);
@@ -219,6 +212,26 @@ class Run {
         judge(x, image, seen, round, step);
       }
     }
+  }
+
+  // Every row by one transformation after another; those that find no valid one end here.
+  void transform_round(int64_t round, at::Tensor x, std::vector<int64_t> image) {
+    for (int64_t step = 0; step < options_.iterations && !over(); ++step) {
+      const at::Tensor originals = images_.index_select(0, at::tensor(image, at::kLong));
+      const Transformer::Advance next = transformer_->advance(x, originals, lineages_, rng_);
+      progress_.dropped += next.broken;
+      std::vector<int64_t> on;
+      for (const int64_t r : next.rows) on.push_back(image[static_cast<size_t>(r)]);
+      image = std::move(on);
+      if (image.empty()) break;
+      x = next.x;
+      const Looks seen = look(x);
+      progress_.candidates += x.size(0);
+      idle_ = -1;
+      keep(x, image, seen, step);
+      judge(x, image, seen, round, step);
+    }
+    if (++idle_ >= kIdle) active_.clear();
   }
 
   struct Rows {
@@ -295,7 +308,7 @@ class Run {
     for (size_t r = 0; r < image.size(); ++r) {
       if (!(g[r] > 0.f) || (counts_neurons_ && static_cast<double>(g[r]) < enough)) continue;
       auto& queue = queue_[static_cast<size_t>(image[r])];
-      queue.push_back(x[static_cast<int64_t>(r)].clone());
+      queue.push_back({x[static_cast<int64_t>(r)].clone(), lineages_[r]});
       if (queue.size() > kSeeds) queue.pop_front();
       ++progress_.kept;
     }
@@ -414,6 +427,14 @@ class Run {
   bool tell(Difference& out, const at::Tensor& x, int64_t image, Where where) {
     const at::Tensor& original = images_[image];
     if (!broken_limit(options_.limits, shape_, x, original).empty()) return false;
+    if (transformer_) {
+      out.lineage = lineages_[static_cast<size_t>(where.row)];
+      if (!broken_lineage(out.lineage, original, x, shape_, valid_range(options_.limits),
+                          options_.validity)
+               .empty()) {
+        return false;
+      }
+    }
     const Reference& reference = references_[static_cast<size_t>(image)];
     out.image = image;
     out.x = x.clone();
@@ -444,9 +465,12 @@ class Run {
   int64_t turn_ = 0;
   double width_;  // the L2 norm of a change by one everywhere
   std::vector<Reference> references_;
-  std::vector<std::deque<at::Tensor>> queue_;  // seeds of every image
-  std::vector<int64_t> tried_;                 // rows that began at the image
-  std::vector<int8_t> clear_;                  // -1: not asked yet
+  std::optional<Transformer> transformer_;  // with --transform
+  std::vector<Lineage> lineages_;           // of the rows of a round
+  int idle_ = 0;                            // rounds without a candidate, one after another
+  std::vector<std::deque<Seed>> queue_;     // of every image
+  std::vector<int64_t> tried_;              // rows that began at the image
+  std::vector<int8_t> clear_;               // -1: not asked yet
   std::vector<bool> broken_, lost_;
   HashSet seen_;
   DiffProgress progress_;
@@ -458,23 +482,9 @@ DiffProgress run_diff(const std::vector<const Model*>& models, const at::Tensor&
                       const DiffOptions& options, const Profile* profile, DiffObserver& observer,
                       const std::atomic<bool>& stop, const RuntimeOracle* oracle) {
   check_options(options);
-  GRAPESHOT_CHECK(!models.empty(), kInvalidArgument, "diff needs a model");
-  for (const Model* model : models) {
-    GRAPESHOT_CHECK(images.dim() == 2 && images.size(1) == model->inputs() && images.size(0) > 0,
-                    kInvalidArgument, model->name(), ": expects rows of ", model->inputs(),
-                    " inputs");
-    GRAPESHOT_CHECK(model->outputs() >= 2, kInvalidArgument, model->name(),
-                    ": has one output; predictions need at least two classes");
-    GRAPESHOT_CHECK(model->outputs() == models[0]->outputs(), kInvalidArgument, model->name(),
-                    ": has ", model->outputs(), " outputs, ", models[0]->name(), " has ",
-                    models[0]->outputs());
-  }
-  GRAPESHOT_CHECK(!oracle || models.size() == 1, kInvalidArgument,
-                  "two runtimes are compared on one model");
+  check_models(models, images, options, oracle != nullptr);
   at::set_num_threads(1);
   if (options.as_published) {
-    GRAPESHOT_CHECK(models.size() == 1 && !oracle, kInvalidArgument,
-                    "--as-published takes one model");
     return run_as_published(*models[0], images, options, profile, observer, stop);
   }
   Run run(models, images, options, profile, observer, stop, oracle);

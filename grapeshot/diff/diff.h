@@ -4,7 +4,8 @@
 // Every row of a batch climbs from an image, or from what was kept of it, by a joint objective: the
 // runner-up classes of the image against its own, plus neurons to drive. The reference is always
 // the prediction on the image itself. What is found obeys the limits (diff/constraint.h).
-// Several models climb away from each other instead (DeepXplore: Pei, Cao, Yang, Jana, 2017).
+// With `transform` it goes by transformations of images instead (diff/lineage.h). Several models
+// climb away from each other instead (DeepXplore: Pei, Cao, Yang, Jana, 2017).
 //
 // Shapes: N images, D inputs, K classes. Units: the model's own input units.
 #pragma once
@@ -22,6 +23,7 @@
 #include "grapeshot/core/options.h"
 #include "grapeshot/core/profile.h"
 #include "grapeshot/diff/constraint.h"
+#include "grapeshot/diff/lineage.h"
 #include "grapeshot/diff/runtime_oracle.h"
 
 namespace grapeshot::diff {
@@ -37,6 +39,8 @@ struct DiffOptions {
   std::string strategy = "1";
   std::string objective = "classes";
   std::string constraint = "none";
+  std::string transform;
+  ValidityBound validity = {};
   double weight = 0.5;
   double lambda = 0.5;
   int64_t iterations = 3;
@@ -69,6 +73,12 @@ void describe(Options& options, Visitor&& visit) {
         "by +");
   visit("objective", options.objective,
         "What a step climbs: classes, boundary or magnitude (towards outputs that are not finite)");
+  visit("transform", options.transform,
+        "Transform images instead of climbing: deephunter, deeptest, or several as in rotate+blur");
+  visit("free-share", options.validity.free_share,
+        "Of --transform: where fewer inputs than this share of them change, by any amount");
+  visit("change-share", options.validity.change_share,
+        "Of --transform: otherwise all by less than this share of the valid range");
   visit("weight", options.weight,
         "Of the runner-up classes against the image's own; with several models, of its class in "
         "all but one against that one");
@@ -108,6 +118,10 @@ void describe(Options& options, Visitor&& visit) {
 
 /// Throws Error{kInvalidArgument, kNotFound} naming the first option that is wrong.
 void check_options(const DiffOptions& options);
+/// The same for models and images that do not fit each other or the options; `has_oracle`: whether
+/// another runtime is compared with.
+void check_models(const std::vector<const Model*>& models, const at::Tensor& images,
+                  const DiffOptions& options, bool has_oracle);
 
 /// A confirmed input with another prediction, with an output that is NaN or infinite, or on which
 /// two runtimes disagree.
@@ -122,6 +136,7 @@ struct Difference {
   std::optional<Comparison> runtimes = {};  ///< that disagree; `after` is then the other's class
   int64_t round = 0, iteration = 0, row = 0;
   double seconds = 0.;
+  Lineage lineage = {};  ///< with --transform
 };
 
 struct DiffProgress {
@@ -130,6 +145,7 @@ struct DiffProgress {
   int64_t left_out = 0;            ///< images on which the models do not agree as they are, or
                                    ///< whose prediction rounding decides
   int64_t candidates = 0;          ///< rows that a step made
+  int64_t dropped = 0;             ///< transformed images that were not valid
   int64_t differing = 0;           ///< of them, with another prediction
   int64_t differences = 0;         ///< of these, distinct and confirmed
   double l2_sum = 0., share_sum = 0.;

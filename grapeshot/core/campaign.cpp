@@ -123,7 +123,7 @@ class Campaign {
     group.specs.emplace(properties);
     group.originals = region_originals(group).to(open_device(options_.device));
     group.specs->move_to(group.originals.device());
-    group.pass_rows = rows_within(*group.model, room_.pass_bytes);
+    group.pass_rows = rows_within(*group.model, room_.pass_bytes, group.specs->bytes_per_row());
     group.bfloat16 = proposes_in_bfloat16(*group.model, options_, group.pass_rows);
     group.coverage = std::make_unique<SharedCoverage>(*group.model, options_, group.profile);
     group.head = differences && group.model->has_logits() ? Head::kLogits : Head::kOutputs;

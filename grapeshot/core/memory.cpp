@@ -64,8 +64,9 @@ int64_t bytes_per_row(const Model& model, int64_t budget) {
   return std::max(kept + measured, int64_t{1});
 }
 
-int64_t rows_within(const Model& model, int64_t budget) {
-  return std::clamp<int64_t>(budget / bytes_per_row(model, budget), 1, micro_batch(model));
+int64_t rows_within(const Model& model, int64_t budget, int64_t besides) {
+  const int64_t of_row = bytes_per_row(model, budget) + besides;
+  return std::clamp<int64_t>(budget / of_row, 1, micro_batch(model));
 }
 
 Room share_memory(const std::vector<const Model*>& models, int64_t bytes, int64_t cores) {

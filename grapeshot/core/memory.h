@@ -23,7 +23,8 @@ namespace grapeshot {
 [[nodiscard]] int64_t bytes_per_row(const Model& model, int64_t budget);
 
 /// Rows of a pass: as many as the cache likes (micro_batch) and `budget` bytes allow, 1 at least.
-[[nodiscard]] int64_t rows_within(const Model& model, int64_t budget);
+/// Each takes `besides` bytes more than the model's pass.
+[[nodiscard]] int64_t rows_within(const Model& model, int64_t budget, int64_t besides = 0);
 
 /// What lanes and shards of a campaign may take.
 struct Room {

@@ -13,10 +13,13 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// A bound in float32 that claims no more than the double does.
+// A bound in float32 that claims no more than the double does. The search takes subnormal numbers
+// for 0, so that a bound strictly below 0 has to stay below all of them: else a tie violates it.
 float bound32(double bound) {
+  constexpr float kSmallest = std::numeric_limits<float>::min();
   const auto nearest = static_cast<float>(bound);
-  return nearest > bound ? std::nextafter(nearest, -kInfinity) : nearest;
+  const float below = nearest > bound ? std::nextafter(nearest, -kInfinity) : nearest;
+  return below < 0.f ? std::min(below, -kSmallest) : below;
 }
 
 at::Tensor boxes(std::span<const Property* const> properties, int64_t regions,
@@ -211,6 +214,14 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
     label_ = at::tensor(labels, at::kLong);
     return;
   }
+  // As floating-point numbers: integers may overflow.
+  const double numbers = static_cast<double>(regions) * static_cast<double>(cases) *
+                         static_cast<double>(rows) * static_cast<double>(outputs);
+  GRAPESHOT_CHECK(numbers <= static_cast<double>(kMostNumbers), kUnsupported,
+                  "the specifications of one model multiply to ", numbers, " numbers (", regions,
+                  " boxes, at most ", cases, " ways to be violated of at most ", rows,
+                  " conditions, over ", outputs, " outputs), at most ", kMostNumbers,
+                  " are taken: search for them in several runs");
   // A row that is not there never decides (b = +inf), a case that is not there is never near.
   a_ = at::zeros({regions, cases, rows, outputs});
   b_ = at::full({regions, cases, rows}, -kInfinity);
@@ -236,6 +247,14 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
       ++r;
     }
   }
+}
+
+int64_t SpecTensors::bytes_per_row() const {
+  int64_t out = 0;
+  for (const at::Tensor& each : {lo_, hi_, label_, a_, b_, masks_.droppable, masks_.most}) {
+    if (each.defined()) out += static_cast<int64_t>(each.nbytes()) / regions();
+  }
+  return out;
 }
 
 void SpecTensors::move_to(at::Device device) {

@@ -41,8 +41,12 @@ struct RowSpec {
 /// All regions of the instances of one model.
 class SpecTensors {
  public:
-  /// `properties` share inputs and outputs, one per instance; float32 on the CPU.
+  /// `properties` share inputs and outputs, one per instance; float32 on the CPU. Throws
+  /// kUnsupported where R x C x M x K, with the most cases and rows of any region, is more than
+  /// kMostNumbers.
   explicit SpecTensors(std::span<const Property* const> properties);
+
+  static constexpr int64_t kMostNumbers = int64_t{1} << 29;  ///< 2 GiB
 
   [[nodiscard]] int64_t regions() const { return lo_.size(0); }
   [[nodiscard]] int64_t instances() const { return first_region_.size(0) - 1; }
@@ -52,6 +56,8 @@ class SpecTensors {
   [[nodiscard]] const at::Tensor& first_region() const { return first_region_; }  ///< [I + 1] int64
   [[nodiscard]] bool top1() const { return label_.defined(); }
   [[nodiscard]] int64_t cases() const { return cases_; }  ///< of the region with most
+  /// Of what gather() makes for one row.
+  [[nodiscard]] int64_t bytes_per_row() const;
 
   [[nodiscard]] const TokenMasks& masks() const { return masks_; }  ///< by region
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -212,17 +213,22 @@ void write_file(const std::string& path, std::string_view bytes, bool durable) {
   }
 }
 
-std::string sha256_file(const std::string& path) {
+namespace {
+
+// SHA-256 of what `feed` passes to its argument, piece by piece; `what` is for the message.
+std::string digest_of(
+    const std::string& what,
+    const std::function<void(const std::function<void(std::string_view)>&)>& feed) {
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(),
                                                                         &EVP_MD_CTX_free);
   bool fine = context && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1;
-  for_each_chunk(resolve_file(path), [&](std::string_view chunk) {
+  feed([&](std::string_view chunk) {
     fine = fine && EVP_DigestUpdate(context.get(), chunk.data(), chunk.size()) == 1;
   });
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned int size = 0;
   fine = fine && EVP_DigestFinal_ex(context.get(), digest.data(), &size) == 1;
-  GRAPESHOT_CHECK(fine, kSystem, path, ": OpenSSL could not compute its SHA-256");
+  GRAPESHOT_CHECK(fine, kSystem, what, ": OpenSSL could not compute its SHA-256");
   std::string out;
   for (unsigned int i = 0; i < size; ++i) {
     constexpr std::string_view kHex = "0123456789abcdef";
@@ -230,6 +236,16 @@ std::string sha256_file(const std::string& path) {
     out += kHex[digest[i] & 15];
   }
   return out;
+}
+
+}  // namespace
+
+std::string sha256_file(const std::string& path) {
+  return digest_of(path, [&](const auto& take) { for_each_chunk(resolve_file(path), take); });
+}
+
+std::string sha256(std::string_view bytes) {
+  return digest_of("bytes", [&](const auto& take) { take(bytes); });
 }
 
 }  // namespace grapeshot

@@ -33,5 +33,7 @@ void write_file(const std::string& path, std::string_view bytes, bool durable = 
 
 /// SHA-256 of the file's stored bytes (gzip left as it is), lower-case hexadecimal.
 [[nodiscard]] std::string sha256_file(const std::string& path);
+/// The same of `bytes`.
+[[nodiscard]] std::string sha256(std::string_view bytes);
 
 }  // namespace grapeshot

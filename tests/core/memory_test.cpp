@@ -78,6 +78,10 @@ TEST_CASE("rows_within: few rows where memory is short, one at least") {
   CHECK(few >= 2);
   CHECK(few <= 3);
   CHECK(rows_within(model, 1) == 1);
+  // What the specifications gather for a row counts as well.
+  const int64_t fewer = rows_within(model, 20 * mib, 4 * mib);
+  CHECK(fewer >= 3);
+  CHECK(fewer <= 4);
 }
 
 TEST_CASE("share_memory: fewer lanes, with several threads, where rows do not fit for all") {

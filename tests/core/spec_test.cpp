@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/core/denormals.h"
 #include "tests/support/files.h"
 #include "tests/support/properties.h"
 #include "tests/support/tensors.h"
@@ -361,4 +362,44 @@ TEST_CASE("margins: nothing violates in an empty box") {
     CHECK(floats(margin)[0] == kInf);
     CHECK(floats(margin)[1] <= 0.f);
   }
+}
+
+TEST_CASE("margins: a tie does not violate what is strict at 0, also where subnormals are 0") {
+  const at::Tensor expected = indices({1, 0, 1, 0}).to(at::kBool);
+  for (const double bound : {-5e-324, -1e-45, -1e-40}) {
+    const Property p = property(1, 2, {{cube(1, 0.f, 1.f), {{{below(0, bound)}}}}});
+    const Property q = property(1, 2, {{cube(1, 0.f, 1.f), {{{above(0, -bound)}}}}});
+    const RowSpec rows = SpecTensors(std::vector{&p, &q}).gather(indices({0, 0, 1, 1}));
+    const FlushDenormals flush(true);  // as on the lanes, which specifications do not come from
+    const at::Tensor y = matrix(4, 2, {0.f, 0.f, -1e-30f, 0.f, 0.f, 0.f, 1e-30f, 0.f});
+    CHECK(equal(margins(y, rows).gt(0.), expected));
+    // The same by way of tensors, as for outputs that are not at hand.
+    const at::Tensor spread = at::stack({y, y}, 2).select(2, 0);
+    REQUIRE(!spread.is_contiguous());
+    CHECK(equal(margins(spread, rows).gt(0.), expected));
+  }
+}
+
+TEST_CASE("SpecTensors: what the specifications of a model multiply to together is refused") {
+  const auto repeated = [](size_t cases, size_t rows) {
+    return property(1, 9,
+                    {{cube(1, 0.f, 1.f),
+                      std::vector<Case>(cases, Case{std::vector<LinearRow>(rows, above(0, 1.))})}});
+  };
+  const Property many = repeated(8192, 1), lengthy = repeated(1, 8192);
+  CHECK(SpecTensors(std::vector{&many}).cases() == 8192);
+  CHECK(SpecTensors(std::vector{&lengthy}).cases() == 1);
+  const std::string message =
+      message_of(ErrorCode::kUnsupported, [&] { (void)SpecTensors(std::vector{&many, &lengthy}); });
+  CHECK(message.starts_with(
+      "the specifications of one model multiply to 1.20796e+09 numbers (2 boxes"));
+}
+
+TEST_CASE("SpecTensors: bytes_per_row is what gather makes for a row") {
+  const Property p = property(3, 2,
+                              {{cube(3, 0.f, 1.f), {{{above(0, 1.), below(1, 0.)}}}},
+                               {cube(3, 2.f, 3.f), {{{above(0, 1.)}}}}});
+  CHECK(SpecTensors(std::vector{&p}).bytes_per_row() == 4 * (3 + 3 + 2 * 2 + 2));
+  const Property q = property(3, 2, {{cube(3, 0.f, 1.f), top1(0, 2)}});
+  CHECK(SpecTensors(std::vector{&q}).bytes_per_row() == 4 * (3 + 3) + 8);
 }

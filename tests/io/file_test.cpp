@@ -14,6 +14,7 @@
 using grapeshot::ErrorCode;
 using grapeshot::read_file;
 using grapeshot::resolve_file;
+using grapeshot::sha256;
 using grapeshot::sha256_file;
 using grapeshot::write_file;
 using grapeshot::testing::error_of;
@@ -163,6 +164,7 @@ TEST_CASE("sha256_file: the digest is of the stored bytes") {
   const std::string zipped = gzip("abc");
   folder.write("zipped.gz", zipped);
   folder.write("copy", zipped);
+  CHECK(sha256("abc") == sha256_file(folder.file("abc")));
   CHECK(sha256_file(folder.file("zipped")) == sha256_file(folder.file("copy")));
   CHECK(message_of(ErrorCode::kNotFound, [&] { (void)sha256_file(folder.file("none")); }) ==
         folder.file("none") + ": no such file");

@@ -1,6 +1,7 @@
 #include "grapeshot/io/properties/specification.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -116,6 +117,42 @@ TEST_CASE("fairness: other features differ by no more than eps, whatever float32
   CHECK(most > 0.95);  // and nearly all of it is used
 }
 
+TEST_CASE("fairness: either value may be the first where the others differ by eps") {
+  // Class 1 where x1 > 0.55 + 10 x0: the second input may leave the box of the first.
+  const auto spec = [](const std::string& values, const std::string& eps) {
+    return parse(R"({"property": "fairness", "inputs": {"center": [0, 0.5]}, "protected": {"0": )" +
+                     values + "}" + eps + "}",
+                 2, 2);
+  };
+  const auto pairs = [](const Specification& of) {
+    std::vector<std::pair<float, float>> out;
+    for (const Region& region : of.property.regions) {
+      out.emplace_back(region.box.lo[0], region.box.lo[2]);
+    }
+    return out;
+  };
+  using Pairs = std::vector<std::pair<float, float>>;
+  CHECK(pairs(spec("[0, 1]", "")) == Pairs{{0.f, 1.f}});
+  CHECK(pairs(spec("[0, 1]", R"(, "eps": 0.1)")) == Pairs{{0.f, 1.f}, {1.f, 0.f}});
+  CHECK(spec("[0, 1, 2]", R"(, "eps": 0.1)").property.regions.size() == 6);
+  CHECK(pairs(spec(R"({"lo": 3, "hi": 4})", R"(, "eps": 0.1)")) == Pairs{{3.f, 3.f}});
+}
+
+TEST_CASE("fairness: values of a feature in one box leave its eps in the other") {
+  const Specification spec = parse(
+      R"({"property": "fairness", "inputs": [{"lo": 0, "hi": 1}, {"lo": 0, "hi": 1, "values": {"1": [0, 1]}}],
+          "protected": {"0": [0, 1]}, "eps": 0.25, "threshold": 0})",
+      2, 1);
+  REQUIRE(spec.property.regions.size() == 6);  // (one box and two) times two orders
+  for (size_t i = 0; i < 6; ++i) {
+    const Box& box = spec.property.regions[i].box;
+    REQUIRE(box.lo.size() == 4);
+    CHECK(box.lo[3] == -box.hi[3]);
+    CHECK((box.hi[3] > 0.2f) == (i < 2));
+    CHECK((box.lo[1] == box.hi[1]) == (i >= 2));
+  }
+}
+
 TEST_CASE(
     "monotonicity: the second input is never below the first, in the box, and ties are fine") {
   const Specification spec = parse(
@@ -185,6 +222,33 @@ TEST_CASE("bounds: a distance is from the value at the centre, which comes befor
   CHECK(violates(spec, {1.5f, 1.f, 4.f}, {0., 0., 2.4}));
 }
 
+TEST_CASE("bounds: the network is asked once for a centre, however many boxes it makes") {
+  int asked = 0;
+  Subject of = subject(3, 1);
+  of.evaluate = [&](std::span<const float>) { return ++asked, std::vector<double>{1.}; };
+  const Specification spec = parse_specification(
+      R"({"property": "bounds", "delta": 1, "inputs": [{"center": [0, 0, 0], "values": {"0": [1, 2, 3], "2": [4, 5]}},
+                                                       {"center": [1, 1, 1], "eps": 1}]})",
+      "s.json", of);
+  CHECK(spec.property.regions.size() == 7);
+  CHECK(asked == 2);
+}
+
+TEST_CASE("words count boxes as the search does, without those that hold no float32") {
+  const Specification spec = parse(
+      R"({"property": "bounds", "inputs": [{"center": [0.1], "eps": 1e-12}, {"center": [3], "eps": 1}], "delta": 0.5})",
+      1, 1);
+  REQUIRE(spec.property.regions.size() == 1);
+  const std::vector<float> x = {3.f};
+  const std::vector<double> y = {7.};
+  CHECK(spec.words(x, y, judge(spec.property, x, y)) == "an input: output 0 is 7, above 6.5");
+  // Where there is nothing else, they stay: the instance has nothing to search.
+  const Specification none =
+      parse(R"({"property": "bounds", "inputs": {"center": [0.1], "eps": 1e-12}, "lo": 0})", 1, 1);
+  REQUIRE(none.property.regions.size() == 1);
+  CHECK(none.property.regions[0].box.empty);
+}
+
 TEST_CASE("set: some allowed class scores above the others, or outputs lie in one of the boxes") {
   const Specification classes = parse(
       R"({"property": "set", "inputs": [{"lo": 0, "hi": 1}, {"lo": 2, "hi": 3}],
@@ -228,6 +292,16 @@ TEST_CASE("temporal: cases that cannot hold or say nothing new are left out") {
   CHECK(refusal(R"({"property": "temporal", "inputs": {"lo": 0, "hi": 1}, "steps": 1,
                     "formula": {"or": [{"below": 1}, {"above": 1}]}})",
                 1, 1) == ": formula: can never be violated");
+}
+
+TEST_CASE("temporal: windows of windows are looked at once a step, not once a way to get there") {
+  std::string nested = R"({"above": 0})";  // 163 million ways
+  for (int i = 0; i < 9; ++i) nested = R"({"always": )" + nested + "}";
+  const Specification spec =
+      parse(R"({"property": "temporal", "inputs": {"lo": 0, "hi": 1}, "steps": 30, "formula": )" +
+                nested + "}",
+            1, 30);
+  CHECK(spec.property.regions[0].cases.size() == 30);
 }
 
 TEST_CASE("a specification that is wrong is refused in one sentence with the place") {
@@ -293,4 +367,20 @@ TEST_CASE("what multiplies to too much is refused with the number and the limit"
                 1, 600, ErrorCode::kUnsupported) ==
         ": multiplies to 360000 numbers a box (1 boxes, 600 ways to be violated of 1 conditions, "
         "over 600 outputs), at most 262144 are taken");
+}
+
+TEST_CASE("pairs of values and comparisons of classes are counted before they are made") {
+  std::string list;
+  for (int64_t i = 0; i < 20000; ++i) list += str(i == 0 ? "" : ", ", i);
+  const auto began = std::chrono::steady_clock::now();
+  CHECK(refusal(R"({"property": "monotonicity", "increasing": [0], "output": 0,
+                    "inputs": {"lo": 0, "hi": 1, "values": {"0": [)" +
+                    list + "]}}}",
+                4, 3, ErrorCode::kUnsupported) ==
+        ": its values multiply to 2.0001e+08 boxes, at most 4096 are taken");
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::milliseconds(500));
+  CHECK(refusal(
+            R"({"property": "fairness", "inputs": {"lo": 0, "hi": 1}, "protected": {"0": [0, 1]}})",
+            4, 182, ErrorCode::kUnsupported)
+            .ends_with("over 728 outputs), at most 262144 are taken"));
 }

@@ -56,10 +56,14 @@ def boxes(spec, folder, d):
             centres = rows if wanted == "all" else rows[wanted]
         for centre in np.reshape(centres, (-1, d)):
             eps = np.broadcast_to(np.array(box.get("eps", 0), float), d).copy()
-            if "only_steps" in box:
-                kept = np.setdiff1d(np.arange(box["steps"]), box["only_steps"])
-                eps.reshape(box["steps"], -1)[kept] = 0
-            out.append((np.maximum(lo, centre - eps), np.minimum(hi, centre + eps), values, centre))
+            low, high = np.maximum(lo, centre - eps), np.minimum(hi, centre + eps)
+            if "only" in box or "only_steps" in box:
+                free = np.zeros(d, bool)
+                free[[index(spec, "feature", i) for i in box.get("only", [])]] = True
+                if "only_steps" in box:
+                    free.reshape(box["steps"], -1)[box["only_steps"]] = True
+                low, high = np.where(free, low, centre), np.where(free, high, centre)
+            out.append((low, high, values, centre))
     return out
 
 

@@ -68,6 +68,17 @@ def test_what_holds_is_not_claimed(campaign):
     assert not set(campaign[0]) & HOLD
 
 
+def test_ties_are_no_violations_of_what_holds(tmp_path):
+    """Not for the search either: what it would have to confirm, and throw away, are all of them."""
+    run = tmp_path / "run"
+    spec = FOLDER / "diabetes_safe_monotonicity.json"
+    grapeshot(
+        *("fuzz", FOLDER / "diabetes_safe.onnx", spec, "--seconds", 1, "--out", run), status=0
+    )
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["candidates"] > 0 and summary["violations"] == 0
+
+
 def test_every_finding_is_a_violation_by_definition_of_the_network_as_it_is(campaign):
     found, _ = campaign
     assert found
@@ -154,6 +165,96 @@ def test_data_that_changed_since_is_noticed(tmp_path):
 # --- other networks -------------------------------------------------------------------------------
 
 
+def linear_model(path, weights, bias, names=("h", "s")):
+    """y = x weights + bias."""
+    h, s = names
+    weights = np.array(weights, np.float32)
+    shapes = {"x": [1, weights.shape[0]], "y": [1, weights.shape[1]]}
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items())
+    nodes = [
+        helper.make_node("Identity", ["x"], [h]),
+        helper.make_node("MatMul", [h, "w"], [s]),
+        helper.make_node("Add", [s, "b"], ["y"]),
+    ]
+    given = [numpy_helper.from_array(weights, "w")]
+    given.append(numpy_helper.from_array(np.array(bias, np.float32), "b"))
+    graph = helper.make_graph(nodes, "g", [x], [y], given)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path
+    )
+
+
+def found_by(tmp_path, spec):
+    """The finding's folder and its words, of a specification of net.onnx that is broken."""
+    (tmp_path / "s.json").write_text(json.dumps(spec))
+    run = tmp_path / "run"
+    grapeshot(
+        *("fuzz", tmp_path / "net.onnx", tmp_path / "s.json", "--seconds", 5, "--out", run), status=1
+    )
+    (folder,) = (run / "findings").iterdir()
+    assert property_oracle.is_violation(folder)
+    for network in run.glob("networks/*.onnx"):
+        onnx.checker.check_model(network)
+    return folder, json.loads((run / "summary.json").read_text())["words"][folder.name]
+
+
+def test_either_value_of_a_protected_feature_may_be_the_first(tmp_path):
+    """Class 1 where x1 - 10 x0 > 0.55: x0 = 1 has to lie in the box, x0 = 0 may leave it by eps."""
+    linear_model(tmp_path / "net.onnx", [[0, -10], [0, 1]], [0, -0.55])
+    spec = {"property": "fairness", "inputs": {"center": [0, 0.5]}, "protected": {"0": [0, 1]}, "eps": 0.1}
+    folder, words = found_by(tmp_path, spec)
+    assert words.startswith("an individual with feature 0 1 -> 0 (and feature 1 0.5 -> 0.5")
+    assert np.load(folder / "first.npy").ravel().tolist() == [1, 0.5]
+
+
+@pytest.mark.parametrize("names", [("x/shape", "y/shape"), ("own/x/shape", "first")])
+def test_tensors_called_as_those_that_two_runs_add(tmp_path, names):
+    linear_model(tmp_path / "net.onnx", [[0, 2], [0, 1]], [0, -1.5], names)
+    spec = {"property": "fairness", "inputs": {"lo": 0, "hi": 1}, "protected": {"0": [0, 1]}}
+    found_by(tmp_path, spec)
+
+
+def test_words_name_the_row_also_behind_a_box_without_a_float32(tmp_path):
+    linear_model(tmp_path / "net.onnx", [[-1, 0], [0, 1]], [0, 0])
+    np.save(tmp_path / "rows.npy", np.array([[0.1, 0.1], [0.25, 0.75]]))
+    center = {"file": "rows.npy", "rows": "all"}
+    spec = {"property": "set", "inputs": {"center": center, "eps": 1e-12}, "classes": [0]}
+    _, words = found_by(tmp_path, spec)
+    assert words.startswith("row 1: class 1 with 0.75")
+
+
+def test_only_some_features_move(tmp_path):
+    """Also for the oracle: what moves another feature is no violation."""
+    linear_model(tmp_path / "net.onnx", [[1], [1]], [0])
+    spec = {
+        "property": "bounds",
+        "inputs": {"center": [0, 0], "eps": 1, "only": [1]},
+        "hi": 0.5,
+    }
+    found_by(tmp_path, spec)
+    f = property_oracle.network(tmp_path / "net.onnx")
+    assert property_oracle.bounds(spec, f, np.array([0, 0.75]), None, tmp_path)
+    assert not property_oracle.bounds(spec, f, np.array([0.25, 0.75]), None, tmp_path)
+
+
+def test_the_margin_of_one_class_among_many(tmp_path):
+    """Without all pairs of 20,000 classes, which would be a file of 3 GB."""
+    rng = np.random.default_rng(5)
+    linear_model(tmp_path / "net.onnx", rng.normal(0, 1, (2, 20000)), np.zeros(20000))
+    spec = {
+        "property": "monotonicity",
+        "inputs": {"lo": 0, "hi": 1},
+        "increasing": [0],
+        "class": 7,
+    }
+    folder, _ = found_by(tmp_path, spec)
+    said = json.loads((folder / "finding.json").read_text())
+    y = np.array(said["outputs"])
+    fall = property_oracle.margin(y[20000:40000], 7) - property_oracle.margin(y[:20000], 7)
+    np.testing.assert_allclose(y[40000], fall, rtol=1e-4, atol=1e-5)
+    assert (folder.parent.parent / "networks" / "0.onnx").stat().st_size < 1_000_000
+
+
 def odd_model(tmp_path, kind):
     """Four inputs, two outputs: y = (x0 - x3, x1 * 2), in ways that files have."""
     x = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])]
@@ -162,14 +263,27 @@ def odd_model(tmp_path, kind):
     weights = [numpy_helper.from_array(w, "w")]
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
     version = 8
-    if kind == "branch":
+    if kind == "unsigned weights":
+        # x[[0, 3, 1]] by indices of a type that torch does not compute with, then the same.
+        weights = [numpy_helper.from_array(np.array([0, 3, 1], np.uint32), "which")]
+        w = np.array([[1, 0], [-1, 0], [0, 2]], np.float32)
+        weights.append(numpy_helper.from_array(w, "w"))
+        nodes = [
+            helper.make_node("Cast", ["which"], ["index"], to=TensorProto.INT64),
+            helper.make_node("Gather", ["x", "index"], ["some"], axis=1),
+            helper.make_node("MatMul", ["some", "w"], ["y"]),
+        ]
+    if kind.startswith("branch"):
+        zeros = np.zeros(2, np.float32)
         # A branch that reads the weight, the input and a tensor of the graph from outside.
         inner = [
             helper.make_node("MatMul", ["h", "w"], ["inner"]),
-            helper.make_node("Add", ["inner", "zero"], ["out"]),
+            helper.make_node("Add", ["inner", "zero"], ["sum"]),
+            helper.make_node("Constant", [], ["null"], value=numpy_helper.from_array(zeros, "null")),
+            helper.make_node("Add", ["sum", "null"], ["out"]),
         ]
         out = [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)]
-        zero = numpy_helper.from_array(np.zeros(2, np.float32), "zero")
+        zero = numpy_helper.from_array(zeros, "zero")
         branches = [helper.make_graph(inner, "b", [], out, [zero]) for _ in range(2)]
         nodes = [
             helper.make_node("Identity", ["x"], ["h"]),
@@ -198,14 +312,25 @@ def odd_model(tmp_path, kind):
     onnx.save(
         model,
         path,
-        save_as_external_data=kind == "external data",
+        save_as_external_data=kind in ("external data", "branch of external data", "unsigned weights"),
+        convert_attribute=True,
         size_threshold=0,
         location="weights.bin",
     )
     return path
 
 
-@pytest.mark.parametrize("kind", ["branch", "ports", "weights are inputs", "external data"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "branch",
+        "ports",
+        "weights are inputs",
+        "external data",
+        "branch of external data",
+        "unsigned weights",
+    ],
+)
 def test_two_runs_of_networks_as_files_have_them(tmp_path, kind):
     model = odd_model(tmp_path, kind)
     spec = {

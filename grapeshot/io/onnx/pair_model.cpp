@@ -38,25 +38,14 @@ enum GraphField : uint32_t {
   kOutput = 12
 };
 enum NodeField : uint32_t { kReads = 1, kWrites = 2, kNodeName = 3, kOp = 4, kAttribute = 5 };
-enum AttributeField : uint32_t {
-  kAttrName = 1,
-  kI = 3,
-  kG = 6,
-  kInts = 8,
-  kGraphs = 11,
-  kAttrType = 20
-};
-enum TensorField : uint32_t {
-  kDims = 1,
-  kDataType = 2,
-  kName = 8,
-  kRaw = 9,
-  kExternal = 13,
-  kLocation = 14
-};
+// AttributeProto, TensorProto.
+constexpr uint32_t kAttrName = 1, kI = 3, kT = 5, kG = 6, kInts = 8, kTensors = 10, kGraphs = 11,
+                   kAttrType = 20;
+constexpr uint32_t kDims = 1, kDataType = 2, kName = 8, kRaw = 9, kExternal = 13, kLocation = 14;
 
-constexpr int64_t kInt = 2, kFloat = 1, kInt64 = 7;  // AttributeProto.INT, TensorProto's
-constexpr size_t kMostBytes = size_t{1} << 31;       // of a message
+constexpr int32_t kInt = 2, kIntList = 7;                // attribute types INT and INTS
+constexpr int32_t kFloat = 1, kInt64 = 7, kUint32 = 12;  // element types
+constexpr size_t kMostBytes = size_t{1} << 31;           // of a message
 
 void copy_field(pbf_reader& reader, pbf_writer& writer) {
   const uint32_t tag = reader.tag();
@@ -74,9 +63,15 @@ void copy_field(pbf_reader& reader, pbf_writer& writer) {
   }
 }
 
-// Nodes of our own, all of them without a batch axis.
+// Nodes of our own, all of them without a batch axis. Their tensors are called as no tensor of the
+// file is, see Source::named().
 class Nodes {
  public:
+  // A part of what is computed for the tensor `name`, which may be one of the file.
+  static std::string own(const std::string& name, std::string_view part) {
+    return str("own/", name, "/", part);
+  }
+
   Nodes(pbf_writer& graph, int64_t opset) : graph_(graph), opset_(opset) {}
 
   std::string add(std::string_view op, const Names& reads, std::string writes,
@@ -86,13 +81,18 @@ class Nodes {
     for (const std::string& name : reads) node.add_string(kReads, name);
     for (size_t i = 0; i + 1 < outputs; ++i) node.add_string(kWrites, str(writes, "/", i));
     node.add_string(kWrites, writes);
-    node.add_string(kNodeName, writes);
+    node.add_string(kNodeName, own(writes, op));
     node.add_string(kOp, op.data(), op.size());
     for (const auto& [name, value] : attributes) {
       pbf_writer attribute(node, kAttribute);
       attribute.add_string(kAttrName, name);
-      attribute.add_int64(kI, value);
-      attribute.add_int32(kAttrType, kInt);
+      const bool list = name == "axes";
+      if (list) {
+        attribute.add_packed_int64(kInts, &value, &value + 1);
+      } else {
+        attribute.add_int64(kI, value);
+      }
+      attribute.add_int32(kAttrType, list ? kIntList : kInt);
     }
     return writes;
   }
@@ -114,21 +114,22 @@ class Nodes {
   // x[index] along the first axis.
   std::string gather(const std::string& x, const std::vector<int64_t>& index,
                      const std::string& name) {
-    return add("Gather", {x, constant(name + "/index", index)}, name, {{"axis", 0}});
+    return add("Gather", {x, constant(own(name, "index"), index)}, name, {{"axis", 0}});
   }
 
   std::string reshape(const std::string& x, const std::vector<int64_t>& shape,
                       const std::string& name) {
-    return add("Reshape", {x, constant(name + "/shape", shape)}, name);
+    return add("Reshape", {x, constant(own(name, "shape"), shape)}, name);
   }
 
   // The indices of x [n] by falling value.
   std::string falling_order(const std::string& x, int64_t n, const std::string& name) {
     if (opset_ < 10) return add("TopK", {x}, name, {{"axis", 0}, {"k", n}}, 2);
-    return add("TopK", {x, constant(name + "/k", {n})}, name, {{"axis", 0}}, 2);
+    return add("TopK", {x, constant(own(name, "k"), {n})}, name, {{"axis", 0}}, 2);
   }
 
-  // Each of the scores [k] less the largest other one.
+  // Each of the scores [k] less the largest other one. All pairs of classes are few there: the
+  // reader refuses the cases of many classes (kMostOfBox).
   std::string margins(const std::string& scores, int64_t k, const std::string& name) {
     std::vector<int64_t> others;
     for (int64_t i = 0; i < k; ++i) {
@@ -136,34 +137,29 @@ class Nodes {
         if (j != i) others.push_back(j);
       }
     }
-    const std::string index = constant(name + "/others/index", others, {k, k - 1});
-    const std::string rivals = add("Gather", {scores, index}, name + "/others", {{"axis", 0}});
-    return add("Sub", {scores, largest(rivals, name + "/rival")}, name);
+    const std::string index = constant(own(name, "rivals/index"), others, {k, k - 1});
+    const std::string rivals = add("Gather", {scores, index}, own(name, "rivals"), {{"axis", 0}});
+    return add("Sub", {scores, largest(rivals, own(name, "rival"))}, name);
+  }
+
+  // The label's of the scores [k] less the largest other one, [1].
+  std::string margin(const std::string& scores, int64_t k, int64_t label, const std::string& name) {
+    std::vector<int64_t> others;
+    for (int64_t j = 0; j < k; ++j) {
+      if (j != label) others.push_back(j);
+    }
+    const std::string rivals =
+        reshape(gather(scores, others, own(name, "rivals")), {1, k - 1}, own(name, "row"));
+    return add("Sub",
+               {gather(scores, {label}, own(name, "label")), largest(rivals, own(name, "rival"))},
+               name);
   }
 
  private:
   // Along the second axis.
   std::string largest(const std::string& x, const std::string& name) {
-    if (opset_ >= 18) {
-      return add("ReduceMax", {x, constant(name + "/axes", {1})}, name, {{"keepdims", 0}});
-    }
-    pbf_writer node(graph_, kNode);
-    node.add_string(kReads, x);
-    node.add_string(kWrites, name);
-    node.add_string(kNodeName, name);
-    node.add_string(kOp, "ReduceMax");
-    {
-      pbf_writer axes(node, kAttribute);
-      const std::vector<int64_t> second = {1};
-      axes.add_string(kAttrName, "axes");
-      axes.add_packed_int64(kInts, second.begin(), second.end());
-      axes.add_int32(kAttrType, 7);  // AttributeProto.INTS
-    }
-    pbf_writer keep(node, kAttribute);
-    keep.add_string(kAttrName, "keepdims");
-    keep.add_int64(kI, 0);
-    keep.add_int32(kAttrType, kInt);
-    return name;
+    if (opset_ < 18) return add("ReduceMax", {x}, name, {{"axes", 1}, {"keepdims", 0}});
+    return add("ReduceMax", {x, constant(own(name, "axes"), {1})}, name, {{"keepdims", 0}});
   }
 
   pbf_writer& graph_;
@@ -207,15 +203,15 @@ class Source {
     return found;
   }
 
-  // Weights keep one name, all other tensors get one a run.
+  // Weights keep one name, all other tensors get one a run: "w/", "1/" or "2/" and their own.
   [[nodiscard]] std::string named(const std::string& tensor, std::string_view run) const {
     if (tensor.empty()) return tensor;
     return str(weights_.contains(tensor) ? "w" : run, "/", tensor);
   }
 
-  void copy_weights(pbf_writer& to) {
+  void copy_weights(pbf_writer& to) const {
     pbf_reader graph = graph_;
-    while (graph.next(kInitializer)) copy_weight(graph.get_message(), to);
+    while (graph.next(kInitializer)) copy_tensor(graph.get_message(), to, kInitializer, "");
   }
 
   void copy_nodes(pbf_writer& to, std::string_view run) const {
@@ -251,14 +247,19 @@ class Source {
     return name;
   }
 
-  // As it stands there; from other files as numbers of its own.
-  void copy_weight(pbf_reader tensor, pbf_writer& to) {
-    pbf_writer out(to, kInitializer);
+  // As it stands there; from other files as numbers of its own. The model was loaded, so that they
+  // are within the limits.
+  void copy_tensor(pbf_reader tensor, pbf_writer& to, uint32_t field, std::string_view run) const {
+    pbf_writer out(to, field);
     pbf_reader fields = tensor;
     bool elsewhere = false;
+    int32_t type = 0;
     while (fields.next()) {
       if (fields.tag() == kName) {
-        out.add_string(kName, named(text(fields), ""));
+        out.add_string(kName, named(text(fields), run));
+      } else if (fields.tag() == kDataType) {
+        type = fields.get_int32();
+        out.add_int32(kDataType, type);
       } else if (fields.tag() == kLocation) {
         elsewhere = fields.get_int32() == 1;
       } else if (fields.tag() == kExternal) {
@@ -268,7 +269,10 @@ class Source {
       }
     }
     if (!elsewhere) return;
-    const at::Tensor t = read_tensor(tensor, path_, "initializer", external_).t.contiguous();
+    uint64_t bytes = 0;
+    at::Tensor t = read_tensor(tensor, path_, "initializer", bytes).t.contiguous();
+    // Read as int64, which the file does not say.
+    if (type == kUint32) t = t.to(at::kUInt32);
     out.add_bytes(kRaw, static_cast<const char*>(t.const_data_ptr()), t.nbytes());
   }
 
@@ -294,6 +298,9 @@ class Source {
       if (attribute.tag() == kG || attribute.tag() == kGraphs) {
         const uint32_t tag = attribute.tag();
         copy_subgraph(attribute.get_message(), out, tag, run);
+      } else if (attribute.tag() == kT || attribute.tag() == kTensors) {
+        const uint32_t tag = attribute.tag();
+        copy_tensor(attribute.get_message(), out, tag, run);
       } else {
         copy_field(attribute, out);
       }
@@ -308,9 +315,9 @@ class Source {
       if (tag == kNode) {
         copy_node(graph.get_message(), out, run);
       } else if (tag == kInitializer) {
-        copy_renamed(graph.get_message(), out, tag, kName, run);
+        copy_tensor(graph.get_message(), out, tag, run);
       } else if (tag == kInput || tag == kOutput) {
-        copy_renamed(graph.get_message(), out, tag, 1, run);
+        copy_port(graph.get_message(), out, tag, run);
       } else if (tag == kGraphName) {
         copy_field(graph, out);
       } else {
@@ -319,12 +326,12 @@ class Source {
     }
   }
 
-  void copy_renamed(pbf_reader message, pbf_writer& to, uint32_t field, uint32_t name,
-                    std::string_view run) const {
+  void copy_port(pbf_reader message, pbf_writer& to, uint32_t field, std::string_view run) const {
+    constexpr uint32_t kPortName = 1;
     pbf_writer out(to, field);
     while (message.next()) {
-      if (message.tag() == name) {
-        out.add_string(name, named(text(message), run));
+      if (message.tag() == kPortName) {
+        out.add_string(kPortName, named(text(message), run));
       } else {
         copy_field(message, out);
       }
@@ -335,7 +342,6 @@ class Source {
   pbf_reader graph_;
   std::set<std::string> weights_;
   Names outputs_;
-  uint64_t external_ = 0;
 };
 
 // The second run's inputs, flat.
@@ -376,7 +382,7 @@ void write_inputs(Nodes& nodes, const Source& source, const OnnxModel& model,
     if (model.network().inputs.size() > 1) {
       std::vector<int64_t> index;
       for (int64_t i = input.begin; i < input.begin + input.size; ++i) index.push_back(i);
-      part = nodes.gather(flat, index, name + "/flat");
+      part = nodes.gather(flat, index, Nodes::own(name, "flat"));
     }
     (void)nodes.reshape(part, input.shape, name);
   }
@@ -410,9 +416,9 @@ Names relations(Nodes& nodes, const Source& source, const OnnxModel& model, cons
               nodes.margins(scores(z, "2"), pair.outputs, "margins/2")};
     }
     case Relation::kMarginDifference: {
-      const std::string a = nodes.margins(y, pair.outputs, "margins/1");
-      const std::string b = nodes.margins(z, pair.outputs, "margins/2");
-      return {nodes.gather(nodes.add("Sub", {b, a}, "differences"), {pair.label}, "difference")};
+      const std::string a = nodes.margin(y, pair.outputs, pair.label, "margin/1");
+      const std::string b = nodes.margin(z, pair.outputs, pair.label, "margin/2");
+      return {nodes.add("Sub", {b, a}, "difference")};
     }
   }
   return {};
@@ -433,7 +439,7 @@ std::string write_graph(std::string_view bytes, const std::string& path, const O
                         const Pair& pair) {
   std::string out;
   pbf_writer graph(out);
-  Source source(bytes, path);
+  const Source source(bytes, path);
   Nodes nodes(graph, model.network().opset);
   std::vector<int64_t> own;
   for (int64_t i = 0; i < pair.inputs; ++i) own.push_back(i);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,7 +32,10 @@ class Field {
   [[nodiscard]] std::vector<Field> entries() const;
 
   /// Throws unless it is an object with these keys and no others.
-  void check_keys(std::initializer_list<std::string_view> known) const;
+  void check_keys(std::initializer_list<std::string_view> known) const {
+    check_keys(std::span(known.begin(), known.size()));
+  }
+  void check_keys(std::span<const std::string_view> known) const;
 
   [[nodiscard]] double number() const;
   [[nodiscard]] double number_from(double least) const;

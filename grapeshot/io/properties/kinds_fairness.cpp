@@ -64,6 +64,30 @@ std::vector<std::vector<double>> combinations(const Reader& reader,
   return out;
 }
 
+// A box, multiplied out, and the features that are one of several values in it: those stay as they
+// are, whatever 'eps' says.
+struct Place {
+  Domain domain;
+  std::vector<int64_t> fixed;
+
+  [[nodiscard]] bool stays(int64_t feature) const {
+    return std::ranges::find(fixed, feature) != fixed.end();
+  }
+};
+
+std::vector<Place> places_of(const Reader& reader, const std::vector<Protected>& all) {
+  std::vector<Place> out;
+  std::vector<Domain> domains = reader.domains();
+  for (Domain& domain : domains) {
+    for (const Protected& p : all) domain.values.erase(p.feature);
+    std::vector<int64_t> fixed;
+    for (const auto& [feature, values] : domain.values) fixed.push_back(feature);
+    for (Domain& each : reader.expand({domain})) out.push_back({std::move(each), fixed});
+    reader.check_boxes(static_cast<double>(out.size()));
+  }
+  return out;
+}
+
 // How far each feature that is not protected may differ, [D].
 std::vector<double> read_eps(const Reader& reader, const std::vector<Protected>& all) {
   const int64_t d = reader.subject().inputs;
@@ -96,20 +120,16 @@ double safe_eps(const Reader& reader, int64_t feature, double lo, double hi, dou
 Specification compile_fairness(const Reader& reader) {
   reader.check_keys({"protected", "eps", "threshold", "tolerance", "output"});
   const std::vector<Protected> all = read_protected(reader);
-  std::vector<double> eps = read_eps(reader, all);
+  const std::vector<double> eps = read_eps(reader, all);
   Pair pair = pair_of(reader.subject());
   for (const Protected& p : all) {
     pair.from[static_cast<size_t>(p.feature)] = pair.inputs + pair.extra++;
   }
-  std::vector<Domain> domains = reader.domains();
-  for (Domain& domain : domains) {
-    // A feature of single values stays at one of them.
-    for (const auto& [feature, values] : domain.values) eps[static_cast<size_t>(feature)] = 0.;
-    for (const Protected& p : all) domain.values.erase(p.feature);
-  }
+  const std::vector<Place> places = places_of(reader, all);
   std::vector<int64_t> near;
   for (int64_t i = 0; i < pair.inputs; ++i) {
-    if (eps[static_cast<size_t>(i)] > 0.) near.push_back(i);
+    const bool moves = !std::ranges::all_of(places, [&](const Place& p) { return p.stays(i); });
+    if (eps[static_cast<size_t>(i)] > 0. && moves) near.push_back(i);
   }
   for (const int64_t i : near) pair.moved.push_back({i, pair.inputs + pair.extra++});
   for (size_t m = 0; m < near.size(); ++m) {
@@ -117,16 +137,20 @@ Specification compile_fairness(const Reader& reader) {
   }
   const std::vector<std::vector<double>> choices = combinations(reader, all);
   const bool ranges = std::ranges::any_of(all, [](const Protected& p) { return p.values.empty(); });
-  // Either may be the first, so that a pair is there once.
+  // A pair is there once where either may be the first: not where 'eps' takes the second one out of
+  // the box that the first one has to lie in.
+  const bool once = near.empty();
   const auto n = static_cast<double>(choices.size());
-  domains = reader.expand(domains);
-  reader.check_boxes(static_cast<double>(domains.size()) * n * (ranges ? n + 1 : n - 1) / 2.);
+  const double pairs = n * (ranges ? n + 1. : n - 1.) / 2.;
+  reader.check_boxes(static_cast<double>(places.size()) *
+                     (once ? pairs : n * (ranges ? n : n - 1.)));
   std::vector<Box> boxes;
   std::vector<int64_t> rows;
-  for (const Domain& domain : domains) {
+  for (const Place& place : places) {
     for (size_t a = 0; a < choices.size(); ++a) {
-      for (size_t b = ranges ? a : a + 1; b < choices.size(); ++b) {
-        std::vector<double> lo = domain.lo, hi = domain.hi;
+      for (size_t b = once ? a : 0; b < choices.size(); ++b) {
+        if (a == b && !ranges) continue;
+        std::vector<double> lo = place.domain.lo, hi = place.domain.hi;
         for (size_t p = 0; p < all.size(); ++p) {
           const auto at = static_cast<size_t>(all[p].feature);
           const bool range = all[p].values.empty();
@@ -137,17 +161,17 @@ Specification compile_fairness(const Reader& reader) {
         }
         for (const int64_t i : near) {
           const auto at = static_cast<size_t>(i);
-          hi.push_back(safe_eps(reader, i, lo[at], hi[at], eps[at]));
+          hi.push_back(place.stays(i) ? 0. : safe_eps(reader, i, lo[at], hi[at], eps[at]));
           lo.push_back(-hi.back());
         }
         boxes.push_back(reader.inward(lo, hi));
-        rows.push_back(domain.row);
+        rows.push_back(place.domain.row);
       }
     }
   }
   Comparison comparison = same_decision(reader, pair);
   Specification out;
-  out.property = reader.property(std::move(boxes), comparison.cases, outputs_of(pair));
+  out.property = reader.property(std::move(boxes), rows, comparison.cases, outputs_of(pair));
   std::vector<int64_t> features;
   std::ranges::transform(all, std::back_inserter(features), &Protected::feature);
   const auto how = [names = reader.feature_names(), features, near](Span x, Span second) {
@@ -155,8 +179,8 @@ Specification compile_fairness(const Reader& reader) {
     return str(differences(names, features, x, second),
                others.empty() ? "" : str(" (and ", others, ")"));
   };
-  out.words = words_of(pair, std::move(rows), how, std::move(comparison.change), "individual",
-                       "an individual");
+  out.words = words_of_pair(pair, std::move(rows), how, std::move(comparison.change), "individual",
+                            "an individual");
   out.pair = std::move(pair);
   return out;
 }

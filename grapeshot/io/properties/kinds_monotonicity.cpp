@@ -31,6 +31,14 @@ std::vector<Directed> read_directions(const Reader& reader) {
   return out;
 }
 
+// How many pairs value_pairs() makes of a feature, at least 1.
+double count_pairs(const Domain& domain, int64_t feature) {
+  const auto it = domain.values.find(feature);
+  if (it == domain.values.end()) return 1.;
+  const auto n = static_cast<double>(it->second.size());
+  return n * (n + 1.) / 2.;
+}
+
 // Of features with single values, [first, second] of every pair in the right order, as one more
 // feature each.
 std::vector<std::vector<Two>> value_pairs(const Domain& domain,
@@ -68,16 +76,16 @@ Specification compile_monotonicity(const Reader& reader) {
   std::vector<Box> boxes;
   std::vector<int64_t> rows;
   for (const Domain& domain : reader.domains()) {
-    const std::vector<std::vector<Two>> pairs = value_pairs(domain, directed);
     Domain others = domain;
-    double count = static_cast<double>(boxes.size());
     double own = 1.;
-    for (size_t k = 0; k < directed.size(); ++k) {
-      others.values.erase(directed[k].feature);
-      own *= std::max(1., static_cast<double>(pairs[k].size()));
+    for (const auto& [feature, rises] : directed) {
+      others.values.erase(feature);
+      own *= count_pairs(domain, feature);
     }
     const std::vector<Domain> expanded = reader.expand({others});
-    reader.check_boxes(count + own * static_cast<double>(expanded.size()));
+    reader.check_boxes(static_cast<double>(boxes.size()) +
+                       own * static_cast<double>(expanded.size()));
+    const std::vector<std::vector<Two>> pairs = value_pairs(domain, directed);
     for (const Domain& each : expanded) {
       for (auto index = int64_t{0}; index < static_cast<int64_t>(own); ++index) {
         std::vector<double> lo = each.lo, hi = each.hi;
@@ -130,13 +138,13 @@ Specification compile_monotonicity(const Reader& reader) {
     };
   }
   Specification out;
-  out.property = reader.property(std::move(boxes), {violated}, outputs_of(pair));
+  out.property = reader.property(std::move(boxes), rows, {violated}, outputs_of(pair));
   std::vector<int64_t> features;
   std::ranges::transform(directed, std::back_inserter(features), &Directed::feature);
   const auto how = [names = reader.feature_names(), features](Span x, Span second) {
     return differences(names, features, x, second);
   };
-  out.words = words_of(pair, std::move(rows), how, std::move(change));
+  out.words = words_of_pair(pair, std::move(rows), how, std::move(change));
   out.pair = std::move(pair);
   return out;
 }

@@ -12,8 +12,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // "individual 3: age is 4.5, above 4".
-Words words_of(const Reader& reader, std::vector<int64_t> rows,
-               std::shared_ptr<const Property> property) {
+Words words_of_outputs(const Reader& reader, std::vector<int64_t> rows,
+                       std::shared_ptr<const Property> property) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < reader.subject().outputs; ++i) names.push_back(reader.output_name(i));
   return [rows = std::move(rows), property = std::move(property), names](
@@ -57,7 +57,9 @@ Specification compile_bounds(const Reader& reader) {
   if (lo > hi) file.fail("'lo' is above 'hi'");
   std::vector<Region> regions;
   std::vector<int64_t> rows;
-  for (const Domain& domain : reader.boxes()) {
+  for (const Domain& domain : reader.domains()) {
+    const std::vector<Domain> expanded = reader.expand({domain});
+    reader.check_boxes(static_cast<double>(regions.size() + expanded.size()));
     if (around) {
       if (domain.center.empty()) file.at("delta").fail("needs 'center' in 'inputs'");
       const std::vector<float> center(domain.center.begin(), domain.center.end());
@@ -68,12 +70,14 @@ Specification compile_bounds(const Reader& reader) {
       lo = value - delta;
       hi = value + delta;
     }
-    regions.push_back({reader.inward(domain.lo, domain.hi), leaving(output, lo, hi)});
-    rows.push_back(domain.row);
+    for (const Domain& box : expanded) {
+      regions.push_back({reader.inward(box.lo, box.hi), leaving(output, lo, hi)});
+      rows.push_back(box.row);
+    }
   }
   Specification out;
-  out.property = reader.property(std::move(regions), reader.subject().outputs);
-  out.words = words_of(reader, std::move(rows), std::make_shared<Property>(out.property));
+  out.property = reader.property(std::move(regions), rows, reader.subject().outputs);
+  out.words = words_of_outputs(reader, std::move(rows), std::make_shared<Property>(out.property));
   return out;
 }
 
@@ -146,19 +150,14 @@ Specification compile_set(const Reader& reader) {
   const bool classes = file.has("classes");
   const std::vector<Case> cases = classes ? outside_classes(reader, file.at("classes"))
                                           : outside_boxes(reader, file.at("outputs"));
-  std::vector<Box> boxes;
-  std::vector<int64_t> rows;
-  for (const Domain& domain : reader.boxes()) {
-    boxes.push_back(reader.inward(domain.lo, domain.hi));
-    rows.push_back(domain.row);
-  }
+  auto [boxes, rows] = reader.plain_boxes();
   Specification out;
-  out.property = reader.property(std::move(boxes), cases, reader.subject().outputs);
+  out.property = reader.property(std::move(boxes), rows, cases, reader.subject().outputs);
   if (!classes) {
-    out.words = words_of(reader, std::move(rows), std::make_shared<Property>(out.property));
+    out.words = words_of_outputs(reader, std::move(rows), std::make_shared<Property>(out.property));
     return out;
   }
-  out.words = [rows, cases, names = reader.output_names()](
+  out.words = [rows = std::move(rows), cases, names = reader.output_names()](
                   std::span<const float>, std::span<const double> y, const Verdict& verdict) {
     std::string top;
     if (verdict.case_index >= 0) {

@@ -89,9 +89,9 @@ std::string differences(const std::vector<std::string>& names, const std::vector
   return count > kMostNamed ? str(out, " and ", count - kMostNamed, " more") : out;
 }
 
-Words words_of(const Pair& pair, std::vector<int64_t> rows,
-               std::function<std::string(Span x, Span second)> how, Change change,
-               std::string_view row, std::string_view none) {
+Words words_of_pair(const Pair& pair, std::vector<int64_t> rows,
+                    std::function<std::string(Span x, Span second)> how, Change change,
+                    std::string_view row, std::string_view none) {
   return [pair, rows = std::move(rows), how = std::move(how), change = std::move(change), row,
           none](Span x, Outputs y, const Verdict& verdict) {
     const auto k = static_cast<size_t>(pair.outputs);

@@ -34,8 +34,9 @@ struct Comparison {
 
 /// Who it is (by the box's row, see whose(); the texts are literals), what was changed, what came
 /// of it.
-[[nodiscard]] Words words_of(const Pair& pair, std::vector<int64_t> rows,
-                             std::function<std::string(Span x, Span second)> how, Change change,
-                             std::string_view row = "row", std::string_view none = "an input");
+[[nodiscard]] Words words_of_pair(const Pair& pair, std::vector<int64_t> rows,
+                                  std::function<std::string(Span x, Span second)> how,
+                                  Change change, std::string_view row = "row",
+                                  std::string_view none = "an input");
 
 }  // namespace grapeshot::properties

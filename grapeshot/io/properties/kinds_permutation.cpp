@@ -53,7 +53,7 @@ Specification compile_permutation(const Reader& reader) {
   }
   Comparison comparison = same_decision(reader, pair);
   Specification out;
-  out.property = reader.property(std::move(boxes), comparison.cases, outputs_of(pair));
+  out.property = reader.property(std::move(boxes), rows, comparison.cases, outputs_of(pair));
   out.words = [pair, rows, change = comparison.change](Span x, Outputs y, const Verdict& verdict) {
     constexpr size_t kMostElements = 32;
     const auto k = static_cast<size_t>(pair.outputs);

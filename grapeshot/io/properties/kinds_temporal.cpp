@@ -4,6 +4,7 @@
 // network stays as it is. Steps are counted from 0; the outputs are [steps, signals].
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <tuple>
 
 #include "grapeshot/io/properties/kinds.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr int kMostDeep = 32;
 constexpr size_t kMostRows = 6;  // in a text
 constexpr size_t kMostRowsOfAll = size_t{1} << 18;
+constexpr size_t kMostRemembered = size_t{1} << 21;
 
 using Cases = std::vector<Case>;
 
@@ -212,7 +214,20 @@ class Normalizer {
   Normalizer(const Field& place, int64_t steps, int64_t signals)
       : place_(place), steps_(steps), signals_(signals) {}
 
-  [[nodiscard]] Cases run(const Formula& f, int64_t t, bool holds) const {
+  // A part is asked about a step once: windows of windows meet the same steps again and again.
+  [[nodiscard]] const Cases& run(const Formula& f, int64_t t, bool holds) {
+    const auto key = std::tuple(&f, t, holds);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
+    Cases out = compute(f, t, holds);
+    remembered_ += rows_of(out);
+    if (remembered_ > kMostRemembered) {
+      place_.refuse("its parts multiply to more than ", kMostRemembered, " conditions");
+    }
+    return known_[key] = std::move(out);
+  }
+
+ private:
+  [[nodiscard]] Cases compute(const Formula& f, int64_t t, bool holds) {
     switch (f.op) {
       case Formula::kAbove:
         return {{{holds ? at_least(output(f, t), f.number) : below(output(f, t), f.number)}}};
@@ -246,7 +261,6 @@ class Normalizer {
     return {};
   }
 
- private:
   [[nodiscard]] int64_t output(const Formula& f, int64_t t) const {
     return t * signals_ + f.signal;
   }
@@ -267,7 +281,7 @@ class Normalizer {
 
   // The second at some step, the first at all before: or for each step the second fails there or
   // the first did before.
-  [[nodiscard]] Cases until(const Formula& f, int64_t t, bool holds) const {
+  [[nodiscard]] Cases until(const Formula& f, int64_t t, bool holds) {
     Cases out;
     bool first = true;
     for (int64_t s = t + f.begin; s <= last(f, t); ++s) {
@@ -324,6 +338,8 @@ class Normalizer {
 
   const Field& place_;
   int64_t steps_, signals_;
+  std::map<std::tuple<const Formula*, int64_t, bool>, Cases> known_;
+  size_t remembered_ = 0;  // conditions in known_
 };
 
 // "step 2 is 0.93, above 0.9".
@@ -361,15 +377,11 @@ Specification compile_temporal(const Reader& reader) {
   }
   Cases cases = Normalizer(field, steps, signals).run(formula, 0, false);
   if (cases.empty()) field.fail("can never be violated");
-  std::vector<Box> boxes;
-  std::vector<int64_t> rows;
-  for (const Domain& domain : reader.boxes()) {
-    boxes.push_back(reader.inward(domain.lo, domain.hi));
-    rows.push_back(domain.row);
-  }
+  auto [boxes, rows] = reader.plain_boxes();
   Specification out;
-  out.words = [rows, cases, signals](std::span<const float>, std::span<const double> y,
-                                     const Verdict& verdict) {
+  out.property = reader.property(std::move(boxes), rows, cases, outputs);
+  out.words = [rows = std::move(rows), cases, signals](
+                  std::span<const float>, std::span<const double> y, const Verdict& verdict) {
     std::string text = whose(rows, verdict) + ":";
     if (verdict.case_index < 0) return text + " outside of every box";
     const Case& violated = cases[static_cast<size_t>(verdict.case_index)];
@@ -379,7 +391,6 @@ Specification compile_temporal(const Reader& reader) {
     const size_t left = violated.rows.size() - std::min(violated.rows.size(), kMostRows);
     return left > 0 ? str(text, "; and ", left, " more") : text;
   };
-  out.property = reader.property(std::move(boxes), cases, outputs);
   return out;
 }
 

@@ -55,12 +55,7 @@ void Reader::check_keys(std::initializer_list<std::string_view> known) const {
                                        "inputs"};
   all.insert(all.end(), known.begin(), known.end());
   if (file_.has("description")) (void)file_.at("description").text();
-  for (const auto& [key, value] : file_.members()) {
-    if (std::ranges::find(all, key) != all.end()) continue;
-    std::string list;
-    for (const std::string_view name : all) list += str(list.empty() ? "" : ", ", name);
-    file_.fail("no key is called '", printable(key), "' here; known: ", list);
-  }
+  file_.check_keys(all);
 }
 
 int64_t Reader::feature(const Field& field) const {
@@ -305,6 +300,15 @@ std::vector<Domain> Reader::expand(const std::vector<Domain>& domains) const {
   return out;
 }
 
+PlainBoxes Reader::plain_boxes() const {
+  PlainBoxes out;
+  for (const Domain& domain : boxes()) {
+    out.boxes.push_back(inward(domain.lo, domain.hi));
+    out.rows.push_back(domain.row);
+  }
+  return out;
+}
+
 void Reader::check_boxes(double count) const {
   if (count > static_cast<double>(kMostBoxes)) {
     file_.refuse("its values multiply to ", brief(count), " boxes, at most ", kMostBoxes,
@@ -354,22 +358,31 @@ void Reader::check_size(size_t boxes, const std::vector<Case>& cases, int64_t ou
   }
 }
 
-Property Reader::property(std::vector<Box> boxes, const std::vector<Case>& cases,
-                          int64_t outputs) const {
+Property Reader::property(std::vector<Box> boxes, std::vector<int64_t>& rows,
+                          const std::vector<Case>& cases, int64_t outputs) const {
   check_size(boxes.size(), cases, outputs);  // before cases are copied
-  Property out;
-  out.inputs = std::ssize(boxes[0].lo);
-  out.outputs = outputs;
-  for (Box& box : boxes) out.regions.push_back({std::move(box), cases});
-  return out;
+  std::vector<Region> regions;
+  for (Box& box : boxes) regions.push_back({std::move(box), cases});
+  return property(std::move(regions), rows, outputs);
 }
 
-Property Reader::property(std::vector<Region> regions, int64_t outputs) const {
+Property Reader::property(std::vector<Region> regions, std::vector<int64_t>& rows,
+                          int64_t outputs) const {
   check_size(regions.size(), regions[0].cases, outputs);
   Property out;
   out.inputs = std::ssize(regions[0].box.lo);
   out.outputs = outputs;
-  out.regions = std::move(regions);
+  std::vector<int64_t> kept;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    if (regions[i].box.empty) continue;
+    out.regions.push_back(std::move(regions[i]));
+    kept.push_back(rows[i]);
+  }
+  if (kept.empty()) {
+    out.regions = std::move(regions);
+  } else {
+    rows = std::move(kept);
+  }
   return out;
 }
 

@@ -26,6 +26,12 @@ struct Domain {
   int64_t row = -1;                               ///< of a data file
 };
 
+/// Boxes of inputs, and the row of a data file that each is about.
+struct PlainBoxes {
+  std::vector<Box> boxes;
+  std::vector<int64_t> rows;
+};
+
 class Reader {
  public:
   Reader(Field file, const Subject& subject);
@@ -57,15 +63,20 @@ class Reader {
   [[nodiscard]] std::vector<Domain> domains() const;
   [[nodiscard]] std::vector<Domain> expand(const std::vector<Domain>& domains) const;
 
+  /// The first, in float32, for kinds that add nothing to them.
+  [[nodiscard]] PlainBoxes plain_boxes() const;
+
   /// Throws when there would be more boxes than are taken.
   void check_boxes(double count) const;
   /// Bounds rounded inwards to float32.
   [[nodiscard]] Box inward(const std::vector<double>& lo, const std::vector<double>& hi) const;
-  /// A property of `outputs` outputs whose boxes all have these cases, within the limits.
-  [[nodiscard]] Property property(std::vector<Box> boxes, const std::vector<Case>& cases,
-                                  int64_t outputs) const;
+  /// A property of `outputs` outputs whose boxes all have these cases, within the limits. Boxes
+  /// without a float32 input are left out, unless all are, and so are their `rows`.
+  [[nodiscard]] Property property(std::vector<Box> boxes, std::vector<int64_t>& rows,
+                                  const std::vector<Case>& cases, int64_t outputs) const;
   /// The same of boxes with cases of their own, as many each.
-  [[nodiscard]] Property property(std::vector<Region> regions, int64_t outputs) const;
+  [[nodiscard]] Property property(std::vector<Region> regions, std::vector<int64_t>& rows,
+                                  int64_t outputs) const;
 
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
 

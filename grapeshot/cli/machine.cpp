@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <string_view>
 
 #include <ATen/ATen.h>
-#include <sys/resource.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -61,9 +62,13 @@ double process_age_s() {
 }
 
 double peak_rss_mib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024.;
+  // Not getrusage(): its maximum is also that of the process that forked this one.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    constexpr std::string_view kName = "VmHWM:";  // in kB
+    if (line.starts_with(kName)) return std::stod(line.substr(kName.size())) / 1024.;
+  }
+  return 0.;
 }
 
 double measured_peak_macs(double seconds) {

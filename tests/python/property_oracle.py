@@ -9,6 +9,7 @@ import json
 import pathlib
 
 import numpy as np
+import onnx
 import onnxruntime
 
 
@@ -17,9 +18,9 @@ def network(path):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        path if isinstance(path, bytes) else str(path), options, providers=["CPUExecutionProvider"]
-    )
+    # ONNX Runtime looks in the wrong folder for external data of a branch; the onnx package does not.
+    data = path if isinstance(path, bytes) else onnx.load(path).SerializeToString()
+    session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     ports = session.get_inputs()
     shapes = [[s if isinstance(s, int) else 1 for s in p.shape] for p in ports]
     ends = np.cumsum([int(np.prod(s)) for s in shapes])

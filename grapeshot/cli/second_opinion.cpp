@@ -3,7 +3,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <span>
 
 #include <ATen/ATen.h>
@@ -21,16 +20,20 @@ class Runtimes {
   Runtimes(std::string library, const Problem& problem)
       : library_(std::move(library)), problem_(problem) {}
 
+  // Throws what kept the model from loading, to every caller: several lanes may ask at once.
   const OnnxRuntime& of(int64_t model) {
     const std::lock_guard lock(mutex_);
+    if (const auto refused = refused_.find(model); refused != refused_.end()) throw refused->second;
     auto& runtime = runtimes_[model];
     if (!runtime) {
-      // One that was refused is not loaded again.
-      GRAPESHOT_CHECK(refused_.insert(model).second, kSystem, library_, ": refused this model");
       const ProblemModel& of = problem_.models[static_cast<size_t>(model)];
-      runtime = std::make_unique<OnnxRuntime>(library_, of.path, of.pair);
+      try {
+        runtime = std::make_unique<OnnxRuntime>(library_, of.path, of.pair);
+      } catch (const Error& error) {
+        refused_.emplace(model, error);  // it is not loaded again
+        throw;
+      }
     }
-    refused_.erase(model);
     return *runtime;
   }
 
@@ -38,7 +41,7 @@ class Runtimes {
   std::string library_;
   const Problem& problem_;
   std::mutex mutex_;
-  std::set<int64_t> refused_;
+  std::map<int64_t, Error> refused_;
   std::map<int64_t, std::unique_ptr<OnnxRuntime>> runtimes_;
 };
 

@@ -11,16 +11,35 @@
 namespace grapeshot::diff {
 namespace {
 
-// `count` of every row in proportion to `weight` [N, T] or [T], without replacement. A neuron
-// without weight is not drawn.
+// 1 for the entries index [N, k] of every row where `keep`, 0 for all others.
+at::Tensor marked(const at::Tensor& like, const at::Tensor& index, const at::Tensor& keep) {
+  return at::zeros_like(like).scatter_reduce(1, index, keep.to(at::kFloat), "amax");
+}
+
+// `count` of every row in proportion to `weight` [T], without replacement. A neuron without weight
+// is not drawn.
 at::Tensor draw(const Neurons& neurons, const at::Tensor& weight, int64_t count, Rng& rng) {
-  const at::Tensor like = neurons.response;
+  const at::Tensor& like = neurons.response;
+  const int64_t n = like.size(0), all = like.size(1);
+  // Random numbers for a few neurons, not for all of them: one after another, in proportion, and
+  // who has been drawn is drawn again in vain. Where weights differ much a few may be missing.
+  constexpr int64_t kVain = 2, kFew = 8;
+  if (all > kFew * count) {
+    const at::Tensor up_to = weight.clamp_min(0.).to(at::kDouble).cumsum(0);
+    const at::Tensor total = up_to[-1];
+    const at::Tensor at = at::rand({n, kVain * count}, rng.generator(), at::kDouble) * total;
+    const at::Tensor index =
+        at::searchsorted(up_to, at, /*out_int32=*/false, /*right=*/true).clamp_max(all - 1);
+    const at::Tensor again =
+        (index.unsqueeze(2) == index.unsqueeze(1)).tril(-1).any(2);  // [n, kVain * count]
+    const at::Tensor fresh = again.logical_not();
+    return marked(like, index, fresh.logical_and(fresh.cumsum(1) <= count).logical_and(total > 0));
+  }
   // The k smallest exponential times, each with its weight as rate (Efraimidis, Spirakis, 2006).
   const at::Tensor time =
       at::empty_like(like).exponential_(1., rng.generator()) / weight.clamp_min(0.);
-  const int64_t k = std::min(count, like.size(1));
-  const auto [first, index] = at::topk(time, k, 1, /*largest=*/false);
-  return at::zeros_like(like).scatter(1, index, at::isfinite(first).to(at::kFloat));
+  const auto [first, index] = at::topk(time, std::min(count, all), 1, /*largest=*/false);
+  return marked(like, index, at::isfinite(first));
 }
 
 at::Tensor often(const Neurons& neurons, int64_t count, Rng& rng) {

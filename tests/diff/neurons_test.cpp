@@ -65,6 +65,32 @@ TEST_CASE("strategy 1: in proportion to how often a neuron was covered, never on
   }
 }
 
+TEST_CASE("strategy 1: among many neurons in proportion as well, and none of them twice") {
+  Neurons many = neurons();
+  constexpr int64_t kMany = 400;
+  many.hits = at::arange(kMany).to(at::kFloat);
+  many.response = at::zeros({kRows, kMany});
+  const std::vector<float> share = shares(chosen("1", 1, many));
+  const double all = kMany * (kMany - 1) / 2.;
+  CHECK(share[0] == 0.f);
+  double upper = 0.;
+  for (size_t i = 300; i < 400; ++i) upper += share[i];
+  CHECK(upper == doctest::Approx((300 + 399) * 50. / all).epsilon(0.05));
+  // Five of five, but where ten draws were not enough.
+  const at::Tensor five = chosen("1", 5, many).sum(1);
+  CHECK(five.le(5).all().item<bool>());
+  CHECK(five.mean().item<double>() > 4.999);
+  // Of three neurons with a weight each is drawn, and no other.
+  many.hits.zero_();
+  many.hits.index_fill_(0, at::tensor({7, 8, 399}, at::kLong), 1.);
+  const at::Tensor three = chosen("1", 5, many);
+  CHECK(three.sum(1).mean().item<double>() > 2.9);
+  CHECK(three.sum().item<double>() ==
+        three.index_select(1, at::tensor({7, 8, 399}, at::kLong)).sum().item<double>());
+  many.hits.zero_();
+  CHECK(chosen("1", 5, many).eq(0).all().item<bool>());
+}
+
 TEST_CASE("strategy 2: neurons that were covered less often more often") {
   const std::vector<float> share = shares(chosen("2", 1));
   CHECK(share[0] == doctest::Approx(19. / 190.).epsilon(0.3));

@@ -210,18 +210,22 @@ def test_a_witness_of_another_model(tmp_path):
     assert "it has 2 inputs" in done.stdout
 
 
-def test_onnxruntime_confirms_when_it_is_asked_to(tmp_path):
+def test_onnxruntime_confirms_when_it_is_asked_to():
     said = grapeshot_json("falsify", MLP, BREAKABLE, "--confirm", "ort", status=1)
     assert said["onnxruntime"] is True
-    environment = {**os.environ, "GRAPESHOT_ONNXRUNTIME": str(tmp_path / "none.so")}
-    done = subprocess.run(
-        [PROGRAM, "falsify", MLP, BREAKABLE, "--confirm", "ort"],
-        env=environment, capture_output=True, text=True, timeout=60,
-    )
-    assert done.returncode == 3
-    assert "none.so: cannot be loaded" in done.stderr
     done = grapeshot("falsify", MLP, BREAKABLE, "--confirm", "perhaps", status=2)
     assert "--confirm: 'perhaps' is not one of auto, ort, none" in done.stderr
+
+
+def test_the_second_lane_says_as_well_why_onnxruntime_cannot_be_loaded(tmp_path):
+    environment = {**os.environ, "GRAPESHOT_ONNXRUNTIME": str(tmp_path / "none.so")}
+    for _ in range(8):  # which lane comes first is a matter of luck
+        done = subprocess.run(
+            [PROGRAM, "falsify", MLP, BREAKABLE, "--confirm", "ort", "--threads", "2"],
+            env=environment, capture_output=True, text=True, timeout=60,
+        )
+        assert done.returncode == 3
+        assert "none.so: cannot be loaded" in done.stderr
 
 
 def test_a_witness_that_cannot_be_written_is_told_before_the_search(tmp_path):

@@ -86,43 +86,83 @@ class Order {
   std::vector<const Node*> order_;
 };
 
-// Functions for nodes; all operators that are missing are named at once.
-std::vector<BoundNode> bind_nodes(const std::vector<const Node*>& nodes, int64_t opset,
-                                  const std::string& path) {
-  std::vector<BoundNode> out;
-  std::string missing;
-  std::unordered_set<std::string> named;
-  for (const Node* node : nodes) {
-    const auto there = std::ranges::find(node->inputs, "") - node->inputs.begin();
-    const auto check_inputs = [&](int64_t needed) {
-      GRAPESHOT_CHECK(there >= needed, kParse, path, ": node '", node->name, "' (", node->op,
-                      ") has ", there, " inputs, it needs ", needed);
-      GRAPESHOT_CHECK(!node->outputs.empty(), kParse, path, ": node '", node->name, "' (", node->op,
-                      ") has no output");
-    };
-    if (const Operator* op = find_operator(*node, opset)) {
-      check_inputs(op->inputs);
-      out.push_back({*node, op->run, op->batched});
-      // What the passes write there for themselves, and an output that is left out.
-      std::erase_if(out.back().node.attributes,
-                    [](const Attribute& a) { return a.name == "relu"; });
-      std::string& first = out.back().node.outputs[0];
-      if (first.empty()) first = str("#left out/", node->name, "/", out.size());
-      if (!is_branch(*node)) continue;
-      for (const std::string_view name : {"then_branch", "else_branch"}) {
-        const Attribute* a = node->find(name);
-        GRAPESHOT_CHECK(a && a->body, kParse, path, ": node '", node->name, "' (If) has no ", name);
-      }
-    } else if (named.insert(node->domain + node->op).second) {
-      missing += str(missing.empty() ? "" : ", ", node->domain.empty() ? "" : node->domain + ".",
-                     node->op, " (node '", node->name, "')");
-    }
+// Functions for nodes and those of their subgraphs; all operators that are missing are named at
+// once.
+class Binder {
+ public:
+  Binder(int64_t opset, const std::string& path) : opset_(opset), path_(path) {}
+
+  std::vector<BoundNode> run(const std::vector<const Node*>& nodes) {
+    std::vector<BoundNode> out = bind_all(nodes);
+    GRAPESHOT_CHECK(missing_.empty(), kUnsupported, path_, ": ", named_.size(),
+                    named_.size() == 1 ? " operator is" : " operators are",
+                    " not supported at opset ", opset_, ": ", missing_,
+                    "; `grapeshot list operators` shows what is");
+    return out;
   }
-  GRAPESHOT_CHECK(missing.empty(), kUnsupported, path, ": ", named.size(),
-                  named.size() == 1 ? " operator is" : " operators are", " not supported at opset ",
-                  opset, ": ", missing, "; `grapeshot list operators` shows what is");
-  return out;
-}
+
+ private:
+  std::vector<BoundNode> bind_all(const std::vector<const Node*>& nodes) {
+    std::vector<BoundNode> out;
+    for (const Node* node : nodes) {
+      if (const Operator* op = find_operator(*node, opset_)) {
+        check_ports(*node, op->inputs);
+        out.push_back(bound(*node, *op, out.size()));
+      } else if (named_.insert(node->domain + node->op).second) {
+        missing_ +=
+            str(missing_.empty() ? "" : ", ", node->domain.empty() ? "" : node->domain + ".",
+                node->op, " (node '", node->name, "')");
+      }
+    }
+    return out;
+  }
+
+  void check_ports(const Node& node, int64_t needed) const {
+    const auto there = std::ranges::find(node.inputs, "") - node.inputs.begin();
+    GRAPESHOT_CHECK(there >= needed, kParse, path_, ": node '", node.name, "' (", node.op, ") has ",
+                    there, " inputs, it needs ", needed);
+    GRAPESHOT_CHECK(!node.outputs.empty(), kParse, path_, ": node '", node.name, "' (", node.op,
+                    ") has no output");
+  }
+
+  BoundNode bound(const Node& node, const Operator& op, size_t position) {
+    BoundNode out{node, op.run, op.batched, {}, op.types};
+    // What the passes write there for themselves, and an output that is left out.
+    std::erase_if(out.node.attributes, [](const Attribute& a) { return a.name == "relu"; });
+    std::string& first = out.node.outputs[0];
+    if (first.empty()) first = str("#left out/", node.name, "/", position + 1);
+    if (is_branch(node)) {
+      for (const std::string_view name : {"then_branch", "else_branch"}) {
+        const Attribute* a = node.find(name);
+        GRAPESHOT_CHECK(a && a->body, kParse, path_, ": node '", node.name, "' (If) has no ", name);
+      }
+    }
+    for (const Attribute& a : node.attributes) {
+      if (!a.body) continue;
+      auto body = std::make_shared<BoundBody>(bound_body(*a.body));
+      body->attribute = a.name;
+      out.bodies.push_back(std::move(body));
+    }
+    out.node.inputs.insert(out.node.inputs.end(), node.captures.begin(), node.captures.end());
+    return out;
+  }
+
+  BoundBody bound_body(const Body& body) {
+    BoundBody out;
+    std::vector<const Node*> nodes;
+    for (const Node& node : body.nodes) nodes.push_back(&node);
+    out.nodes = bind_all(nodes);
+    out.constants = body.constants;
+    for (const Port& port : body.inputs) out.inputs.push_back(port.name);
+    for (const Port& port : body.outputs) out.outputs.push_back(port.name);
+    return out;
+  }
+
+  int64_t opset_;
+  const std::string& path_;
+  std::string missing_;
+  std::unordered_set<std::string> named_;
+};
 
 // One of several inputs out of all of them: [N, D] -> [N, shape...].
 Values take_input(const Call& call) {
@@ -276,7 +316,16 @@ std::vector<BoundNode> taken_branch(Network& network, const Node& node, bool con
   }
   std::vector<const Node*> pointers;
   for (const Node& each : nodes) pointers.push_back(&each);
-  return bind_nodes(pointers, network.opset, network.path);
+  return Binder(network.opset, network.path).run(pointers);
+}
+
+BoundBody bind_body(const Graph& graph) {
+  BoundBody out;
+  out.nodes = Binder(graph.opset, graph.path).run(Order(graph).run());
+  out.constants = graph.constants;
+  for (const Port& port : graph.inputs) out.inputs.push_back(port.name);
+  for (const Port& port : graph.outputs) out.outputs.push_back(port.name);
+  return out;
 }
 
 Network bind(const Graph& graph) {
@@ -289,7 +338,7 @@ Network bind(const Graph& graph) {
   network.constants = graph.constants;
   describe_inputs(graph, network);
   join_inputs(graph, network);
-  for (BoundNode& bound : bind_nodes(Order(graph).run(), graph.opset, graph.path)) {
+  for (BoundNode& bound : Binder(graph.opset, graph.path).run(Order(graph).run())) {
     network.nodes.push_back(std::move(bound));
   }
   for (const Port& output : graph.outputs) network.outputs.push_back({output.name, {}, 0, 0, {}});

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "grapeshot/io/onnx/body.h"
 #include "grapeshot/io/onnx/program.h"
 
 namespace grapeshot::onnx {
@@ -11,7 +12,11 @@ namespace grapeshot::onnx {
 /// Several inputs or outputs become one (Network::inputs). Throws as OnnxModel does.
 [[nodiscard]] Network bind(const Graph& graph);
 
-/// Whether the node is an If, which fold_constants replaces by the branch taken.
+/// The same nodes on values as they are, for Evaluator.
+[[nodiscard]] BoundBody bind_body(const Graph& graph);
+
+/// Whether the node is an If, which fold_constants replaces by the branch taken where no row
+/// changes its condition.
 [[nodiscard]] bool is_branch(const Node& node);
 
 /// The nodes of the branch that `condition` takes, under names that no other tensor has, ending in

@@ -14,6 +14,7 @@ namespace {
 
 // The ONNX shape; of ragged values the first row's.
 std::vector<int64_t> shape_of(const Value& v) {
+  if (!v.t.defined() && !v.ragged) return {0};  // a sequence, or nothing
   return v.ragged ? v.ragged->at(0).sizes().vec() : v.shape().vec();
 }
 
@@ -80,10 +81,7 @@ class Folding {
                       ": node '", bound.node.name, "' reads '", name, "', which is not computed");
       in.push_back(name.empty() ? Value{} : values_.at(name));
     }
-    if (is_branch(bound.node)) {
-      const bool dependent = in[0].rows || in[0].ragged || in[0].t.numel() != 1;
-      GRAPESHOT_CHECK(!dependent, kUnsupported, network_.path, ": node '", bound.node.name,
-                      "' (If): its condition depends on the network's input");
+    if (is_branch(bound.node) && !in[0].rows && in[0].t.numel() == 1) {
       std::vector<BoundNode> nodes = taken_branch(network_, bound.node, in[0].t.is_nonzero());
       add_constants();
       for (const BoundNode& inner : nodes) count_readers(inner.node, 1);
@@ -105,9 +103,11 @@ class Folding {
       if (name.empty()) continue;
       values_[name] = out[i];
       if (out[i].rows && !asks_shape && (by_row || varying)) varying_.insert(name);
-      if (!out[i].rows) network_.constants[name] = out[i].t.contiguous();
+      if (!out[i].rows && out[i].t.defined()) network_.constants[name] = out[i].t.contiguous();
     }
-    if (rows) keep(bound, in, out, by_row);
+    // A sequence cannot be a constant of the network.
+    if (rows || !std::ranges::all_of(out, [](const Value& v) { return v.t.defined(); }))
+      keep(bound, in, out, by_row);
     in.clear();
     release(node);
   }
@@ -140,7 +140,6 @@ class Folding {
 
   void count_readers(const Node& node, int64_t by) {
     for (const std::string& name : node.inputs) readers_[name] += by;
-    for (const std::string& name : node.captures) readers_[name] += by;
   }
 
   void record(const std::string& name, const Value& v) {

@@ -35,7 +35,7 @@ constexpr uint32_t kName = 1, kF = 2, kI = 3, kS = 4, kT = 5, kG = 6, kFloats = 
 }
 namespace value_field {
 constexpr uint32_t kName = 1, kType = 2, kTensorType = 1, kElementType = 1, kShape = 2, kDim = 1,
-                   kDimValue = 1;
+                   kDimValue = 1, kSequenceType = 4, kOptionalType = 9, kContainedType = 1;
 }
 
 constexpr int kMaxDepth = 32;  // of subgraphs
@@ -245,8 +245,7 @@ class Reader {
       if (reader.tag() == value_field::kName) {
         port.name = text(reader);
       } else if (reader.tag() == value_field::kType) {
-        pbf_reader type = reader.get_message();
-        while (type.next(value_field::kTensorType)) read_tensor_type(type.get_message(), port);
+        read_type(reader.get_message(), port, 0);
       } else {
         reader.skip();
       }
@@ -254,10 +253,30 @@ class Reader {
     return port;
   }
 
+  void read_type(pbf_reader reader, Port& port, int depth) {
+    using namespace value_field;
+    GRAPESHOT_CHECK(depth <= kMaxDepth, kUnsupported, graph_.path, ": the type of '", port.name,
+                    "' is nested more than ", kMaxDepth, " deep");
+    while (reader.next()) {
+      if (reader.tag() == kTensorType) {
+        read_tensor_type(reader.get_message(), port);
+      } else if (reader.tag() == kSequenceType || reader.tag() == kOptionalType) {
+        port.containers.push_back(reader.tag() == kSequenceType ? Container::kSequence
+                                                                : Container::kOptional);
+        port.float32 = false;
+        pbf_reader contained = reader.get_message();
+        while (contained.next(kContainedType)) read_type(contained.get_message(), port, depth + 1);
+      } else {
+        reader.skip();
+      }
+    }
+  }
+
   static void read_tensor_type(pbf_reader reader, Port& port) {
     while (reader.next()) {
       if (reader.tag() == value_field::kElementType) {
-        port.float32 = reader.get_int32() == 1;
+        port.element = reader.get_int32();
+        port.float32 = port.element == 1 && port.containers.empty();
       } else if (reader.tag() == value_field::kShape) {
         port.has_shape = true;
         pbf_reader shape = reader.get_message();

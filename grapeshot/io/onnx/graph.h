@@ -42,11 +42,15 @@ struct Node {
                                           std::vector<int64_t> otherwise) const;
 };
 
+enum class Container { kSequence, kOptional };
+
 struct Port {
   std::string name;
   std::vector<int64_t> shape;  ///< a symbolic or missing dimension is -1
-  bool float32 = true;         ///< the element type is float32
+  bool float32 = true;         ///< a tensor of float32
   bool has_shape = false;
+  int32_t element = 1;                     ///< TensorProto.DataType of its tensors
+  std::vector<Container> containers = {};  ///< what its tensors are in, the outermost first
 };
 
 /// A graph or a subgraph.
@@ -69,8 +73,8 @@ constexpr int64_t kOldestOpset = 1, kNewestOpset = 26;
 /// Reads a serialised ModelProto; external data is looked for in the folder of `path` and nowhere
 /// else. Throws Error{kParse, "path: ..."} when the bytes are no ONNX model, are cut off, an
 /// initializer's size does not fit its shape, has NaN values or a name that is taken; kUnsupported
-/// for sparse tensors, unknown opsets, subgraphs more than 32 deep and element types other than
-/// float, double, int8 to int64, uint8 and bool; kNotFound for external data that is not there.
+/// for sparse tensors, unknown opsets, subgraphs more than 32 deep, strings and complex numbers;
+/// kNotFound for external data that is not there.
 [[nodiscard]] Graph parse_graph(std::string_view bytes, const std::string& path);
 
 }  // namespace grapeshot::onnx

@@ -44,6 +44,12 @@ int64_t checked_count(at::IntArrayRef sizes) {
   return std::ranges::count(sizes, 0) > 0 ? 0 : count;
 }
 
+Value Value::of_sequence(std::vector<Value> values) {
+  const bool rows = std::ranges::any_of(values, &Value::rows);
+  return {at::Tensor(), rows, nullptr,
+          std::make_shared<const std::vector<Value>>(std::move(values))};
+}
+
 at::Tensor with_rank(const Value& v, int64_t rank) {
   at::Tensor t = v.t;
   if (v.rows) {

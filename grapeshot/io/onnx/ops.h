@@ -31,6 +31,12 @@ struct Value {
   at::Tensor t;       ///< undefined for an optional input that is left out, and for ragged values
   bool rows = false;  ///< t is [N, shape...]
   std::shared_ptr<const std::vector<at::Tensor>> ragged = nullptr;  ///< a tensor a row
+  std::shared_ptr<const std::vector<Value>> sequence = nullptr;     ///< where it is one; t is not
+
+  /// A sequence, which depends on the row where one of its values does.
+  [[nodiscard]] static Value of_sequence(std::vector<Value> values);
+  /// Whether there is a value: an optional input may be left out, an optional may be empty.
+  [[nodiscard]] bool there() const { return t.defined() || ragged || sequence; }
 
   [[nodiscard]] int64_t rank() const { return t.dim() - rows; }
   /// Size of the ONNX axis `i` >= 0.
@@ -40,6 +46,8 @@ struct Value {
 
 using Values = c10::SmallVector<Value, 1>;
 
+struct BoundBody;
+
 struct Call {
   const Node& node;
   int64_t opset;
@@ -47,6 +55,8 @@ struct Call {
   Surrogate surrogate = Surrogate::kLoose;
   at::ScalarType real = at::kFloat;  ///< what the file calls float: float32, or float64 when asked
   bool planning = false;             ///< the first run of a network: sizes are checked
+  std::span<const std::shared_ptr<const BoundBody>> bodies = {};  ///< subgraphs, see body.h
+  at::ScalarType narrow = at::ScalarType::Undefined;  ///< of the first input before it was widened
 
   [[nodiscard]] bool has(size_t i) const { return i < in.size() && in[i].t.defined(); }
 };
@@ -59,6 +69,16 @@ using OperatorFn = Values (*)(const Call& call);
 /// for input i.
 constexpr uint32_t kEveryInput = ~0u, kFirstInput = 1u, kNoInput = 0u;
 
+/// What the operator's function sees of element types that torch hardly computes with (widen.h),
+/// and which of its outputs are of them.
+enum class Types {
+  kLike,          ///< wider ones; outputs of the wider type become like the first input
+  kOrdered,       ///< the same for an operator that compares numbers, or picks the largest
+  kOrderedFirst,  ///< the same, but only the first output becomes like the input
+  kOrderedNone,   ///< the same, but no output does
+  kExact,         ///< all types as they are
+};
+
 struct Operator {
   std::string_view name;     ///< ONNX op_type
   int64_t since;             ///< first opset whose definition is implemented
@@ -66,6 +86,7 @@ struct Operator {
   uint32_t batched;          ///< kEveryInput, kFirstInput, ...
   std::string_view summary;  ///< what is limited, or what it does
   OperatorFn run;
+  Types types = Types::kLike;
 };
 
 /// All operators, by group and then name.

@@ -105,21 +105,25 @@ Values top_k(const Call& call) {
 }
 
 constexpr Operator kTable[] = {
-    {"ArgMax", 1, 1, kEveryInput, "Index of the largest value along an axis.", arg_extreme<true>},
-    {"ArgMin", 1, 1, kEveryInput, "Index of the smallest value along an axis.", arg_extreme<false>},
+    {"ArgMax", 1, 1, kEveryInput, "Index of the largest value along an axis.", arg_extreme<true>,
+     Types::kOrderedNone},
+    {"ArgMin", 1, 1, kEveryInput, "Index of the smallest value along an axis.", arg_extreme<false>,
+     Types::kOrderedNone},
     {"CumSum", 11, 2, kFirstInput, "Running sum along an axis.", cumulative_sum},
     {"ReduceL1", 1, 1, kFirstInput, "Sum of |x| along axes.", reduce<sum_of_sizes>},
     {"ReduceL2", 1, 1, kFirstInput, "Euclidean norm along axes.", reduce<norm>},
     {"ReduceLogSum", 1, 1, kFirstInput, "Logarithm of the sum along axes.", reduce<log_sum>},
     {"ReduceLogSumExp", 1, 1, kFirstInput, "Logarithm of the sum of exponentials along axes.",
      reduce<log_sum_exp>},
-    {"ReduceMax", 1, 1, kFirstInput, "Largest value along axes.", reduce<maximum>},
+    {"ReduceMax", 1, 1, kFirstInput, "Largest value along axes.", reduce<maximum>, Types::kOrdered},
     {"ReduceMean", 1, 1, kFirstInput, "Mean along axes.", reduce<mean>},
-    {"ReduceMin", 1, 1, kFirstInput, "Smallest value along axes.", reduce<minimum>},
+    {"ReduceMin", 1, 1, kFirstInput, "Smallest value along axes.", reduce<minimum>,
+     Types::kOrdered},
     {"ReduceProd", 1, 1, kFirstInput, "Product along axes.", reduce<product>},
     {"ReduceSum", 1, 1, kFirstInput, "Sum along axes.", reduce<sum>},
     {"ReduceSumSquare", 1, 1, kFirstInput, "Sum of squares along axes.", reduce<sum_of_squares>},
-    {"TopK", 1, 1, kFirstInput, "The k largest or smallest values along an axis, in order.", top_k},
+    {"TopK", 1, 1, kFirstInput, "The k largest or smallest values along an axis, in order.", top_k,
+     Types::kOrderedFirst},
 };
 
 }  // namespace

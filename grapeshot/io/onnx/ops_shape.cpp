@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/body.h"
 #include "grapeshot/io/onnx/ops.h"
 #include "grapeshot/io/onnx/shapes.h"
 
@@ -95,8 +96,10 @@ Values cast_like(const Call& call) {
   return {Value{call.in[0].t.to(call.in[1].t.scalar_type()), call.in[0].rows}};
 }
 
-Values branch(const Call&) {
-  throw Error(ErrorCode::kInternal, "a branch was not resolved");
+Values branch(const Call& call) {
+  GRAPESHOT_CHECK(call.has(0) && call.in[0].t.numel() == 1, kInvalidArgument,
+                  "the condition is no single value");
+  return run_body(call, call.in[0].t.is_nonzero() ? "then_branch" : "else_branch", {});
 }
 
 Values dropout(const Call& call) {
@@ -235,17 +238,17 @@ Values transpose(const Call& call) {
 constexpr Operator kTable[] = {
     {"Cast", 6, 1, kEveryInput, "Another element type: floating point, integers, bool.", cast},
     {"CastLike", 15, 2, kEveryInput, "The element type of another tensor.", cast_like},
-    {"Constant", 1, 0, kEveryInput, "A number or a tensor.", constant},
+    {"Constant", 1, 0, kEveryInput, "A number or a tensor.", constant, Types::kExact},
     {"ConstantOfShape", 9, 1, kNoInput, "One value in a given shape.", constant_of_shape},
     {"Dropout", 1, 1, kFirstInput,
      "Passes its input on, as at inference; the mask is not computed.", dropout},
     {"Expand", 8, 2, kFirstInput, "Repeated along axes of size 1.", expand},
     {"Flatten", 1, 1, kFirstInput, "Two axes: the product before `axis` and the rest.", flatten},
-    {"If", 1, 1, kEveryInput, "The branch that a condition takes which no row changes.", branch},
+    {"If", 1, 1, kNoInput, "The branch that a condition takes.", branch, Types::kExact},
     {"Range", 11, 3, kNoInput, "Numbers from start to limit.", range},
     {"Reshape", 5, 2, kFirstInput, "The same values in another shape.", reshape},
-    {"Shape", 1, 1, kFirstInput, "The sizes of a tensor.", shape},
-    {"Size", 1, 1, kFirstInput, "The number of values in a tensor.", size},
+    {"Shape", 1, 1, kFirstInput, "The sizes of a tensor.", shape, Types::kExact},
+    {"Size", 1, 1, kFirstInput, "The number of values in a tensor.", size, Types::kExact},
     {"Squeeze", 1, 1, kFirstInput, "Without axes of size 1.", squeeze},
     {"Transpose", 1, 1, kFirstInput, "The axes in another order.", transpose},
     {"Unsqueeze", 1, 1, kFirstInput, "With axes of size 1 added.", unsqueeze},

@@ -9,25 +9,48 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/core/memory.h"
 #include "grapeshot/io/onnx/shapes.h"
+#include "grapeshot/io/onnx/widen.h"
 
 namespace grapeshot::onnx {
 namespace {
 
+// The rows of the first of `in` that has them, or -1.
 int64_t row_count_of(std::span<const Value> in) {
   for (const Value& v : in) {
     if (v.ragged) return static_cast<int64_t>(v.ragged->size());
+    if (v.sequence && v.rows) return row_count_of(*v.sequence);
     if (v.rows) return v.t.size(0);
   }
-  return 0;
+  return -1;
+}
+
+bool has_ragged(const Value& v) {
+  return v.ragged || (v.sequence && v.rows && std::ranges::any_of(*v.sequence, has_ragged));
+}
+
+// One row as a constant; zeros where there are no rows.
+Value row_of(const Value& v, int64_t row) {
+  if (!v.rows) return v;
+  if (v.ragged) return {(*v.ragged)[static_cast<size_t>(row)], false};
+  if (v.sequence) {
+    std::vector<Value> values;
+    for (const Value& each : *v.sequence) values.push_back(row_of(each, row));
+    return Value::of_sequence(std::move(values));
+  }
+  return {v.t.size(0) == 0 ? at::zeros(v.shape(), v.t.options()) : v.t.select(0, row), false};
 }
 
 Values run_batch(const BoundNode& bound, const Call& call, const std::string& path) {
   const auto place = [&] {
-    return str(path, ": node '", bound.node.name, "' (", bound.node.op, ", opset ", call.opset,
-               "): ");
+    return str(path, path.empty() ? "" : ": ", "node '", bound.node.name, "' (", bound.node.op,
+               ", opset ", call.opset, "): ");
   };
   try {
-    return bound.run(call);
+    if (needs_widening(bound, call)) return run_widened(bound, call);
+    if (bound.bodies.empty()) return bound.run(call);
+    Call with_bodies = call;
+    with_bodies.bodies = bound.bodies;
+    return bound.run(with_bodies);
   } catch (const Error& e) {
     throw Error(e.code(), place() + e.what());
   } catch (const std::bad_alloc&) {
@@ -42,42 +65,56 @@ Values run_batch(const BoundNode& bound, const Call& call, const std::string& pa
   }
 }
 
-// Results of one output, a tensor a row: together again where their shapes are equal.
-Value joined(std::vector<at::Tensor> rows) {
-  const bool equal = std::ranges::all_of(rows, [&](const at::Tensor& t) {
-    return t.sizes() == rows[0].sizes() && t.scalar_type() == rows[0].scalar_type();
-  });
-  if (equal) return {at::stack(rows), true};
-  return {at::Tensor(), true, std::make_shared<const std::vector<at::Tensor>>(std::move(rows))};
+// Results of one output, a value a row: together again where their shapes are equal.
+Value joined(std::span<const Value> rows, bool empty) {
+  if (rows[0].sequence) {
+    std::vector<Value> values;
+    for (size_t i = 0; i < rows[0].sequence->size(); ++i) {
+      std::vector<Value> each;
+      for (const Value& row : rows) {
+        GRAPESHOT_CHECK(row.sequence && row.sequence->size() == rows[0].sequence->size(),
+                        kUnsupported, "the length of a sequence depends on the row");
+        each.push_back((*row.sequence)[i]);
+      }
+      values.push_back(joined(each, empty));
+    }
+    return Value::of_sequence(std::move(values));
+  }
+  const bool there = rows[0].there();
+  std::vector<at::Tensor> tensors;
+  bool equal = true;
+  for (const Value& row : rows) {
+    GRAPESHOT_CHECK(row.there() == there && !row.sequence, kUnsupported,
+                    "whether an optional is empty depends on the row");
+    if (!there) continue;
+    tensors.push_back(row.t);
+    equal = equal && row.t.sizes() == tensors[0].sizes() &&
+            row.t.scalar_type() == tensors[0].scalar_type();
+  }
+  if (!there) return {};
+  if (!equal) {
+    return {at::Tensor(), true,
+            std::make_shared<const std::vector<at::Tensor>>(std::move(tensors))};
+  }
+  const at::Tensor t = at::stack(tensors);
+  return {empty ? t.slice(0, 0, 0) : t, true};
 }
 
 Values run_rows(const BoundNode& bound, const Call& call, const std::string& path) {
-  int64_t n = row_count_of(call.in);
+  const int64_t n = row_count_of(call.in);
+  if (n < 0) return run_batch(bound, call, path);  // a sequence that no row changes
   // Without rows a made-up one tells the shape.
-  const bool empty = n == 0;
-  std::vector<std::vector<at::Tensor>> results;
+  std::vector<std::vector<Value>> results;
   std::vector<Value> in(call.in.size());
   for (int64_t i = 0; i < std::max<int64_t>(n, 1); ++i) {
-    for (size_t k = 0; k < in.size(); ++k) {
-      const Value& v = call.in[k];
-      if (v.ragged) {
-        in[k] = {(*v.ragged)[static_cast<size_t>(i)], false};
-      } else if (v.rows) {
-        in[k] = {empty ? at::zeros(v.shape(), v.t.options()) : v.t.select(0, i), false};
-      } else {
-        in[k] = v;
-      }
-    }
+    for (size_t k = 0; k < in.size(); ++k) in[k] = row_of(call.in[k], i);
     const Values out = run_batch(
         bound, Call{call.node, call.opset, in, call.surrogate, call.real, call.planning}, path);
     results.resize(out.size());
-    for (size_t k = 0; k < out.size(); ++k) results[k].push_back(out[k].t);
+    for (size_t k = 0; k < out.size(); ++k) results[k].push_back(out[k]);
   }
   Values out;
-  for (std::vector<at::Tensor>& rows : results) {
-    out.push_back(joined(std::move(rows)));
-    if (empty) out.back().t = out.back().t.slice(0, 0, 0);
-  }
+  for (const std::vector<Value>& rows : results) out.push_back(joined(rows, n == 0));
   return out;
 }
 
@@ -85,6 +122,7 @@ Values run_rows(const BoundNode& bound, const Call& call, const std::string& pat
 
 at::Tensor flat_rows(const Value& v, int64_t n, int64_t width, at::ScalarType real,
                      const std::string& path) {
+  GRAPESHOT_CHECK(v.there() && !v.sequence, kUnsupported, path, ": an output is no tensor");
   GRAPESHOT_CHECK(!v.ragged && product(v.shape()) == width, kUnsupported, path,
                   ": the shape of the output depends on the input");
   const at::Tensor t = v.t.to(real);
@@ -95,13 +133,13 @@ at::Tensor flat_rows(const Value& v, int64_t n, int64_t width, at::ScalarType re
 bool runs_by_row(const BoundNode& bound, std::span<const Value> in) {
   for (size_t i = 0; i < in.size(); ++i) {
     const bool may = i < 32 ? ((bound.batched >> i) & 1u) != 0 : bound.batched == kEveryInput;
-    if (in[i].ragged || (in[i].rows && !may)) return true;
+    if (has_ragged(in[i]) || (in[i].rows && !may)) return true;
   }
   return false;
 }
 
 Values run_node(const BoundNode& bound, const Call& call, bool by_row, const std::string& path) {
-  for (const Value& v : call.in) by_row |= v.ragged != nullptr;
+  for (const Value& v : call.in) by_row |= has_ragged(v);
   return by_row ? run_rows(bound, call, path) : run_batch(bound, call, path);
 }
 

@@ -23,6 +23,11 @@ struct BoundNode {
   Node node;
   OperatorFn run = nullptr;
   uint32_t batched = kEveryInput;  ///< as Operator::batched
+  /// Its subgraphs, one for each of its attributes that is one, in their order. What they read from
+  /// outside is among the node's inputs, after those that the file says, in the order of
+  /// Node::captures.
+  std::vector<std::shared_ptr<const BoundBody>> bodies = {};
+  Types types = Types::kLike;  ///< as Operator::types
 };
 
 /// Part of a network's flat input or output: what the file calls one input or output.

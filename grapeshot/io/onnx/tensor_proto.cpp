@@ -13,6 +13,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/file.h"
+#include "grapeshot/io/onnx/element_type.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -28,27 +29,9 @@ namespace entry_field {
 constexpr uint32_t kKey = 1, kValue = 2;
 }
 
-struct ElementType {
-  int32_t code;
-  at::ScalarType type;
-  const char* name;
-};
-
-constexpr ElementType kElementTypes[] = {
-    {1, at::kFloat, "float"},    {2, at::kByte, "uint8"},     {3, at::kChar, "int8"},
-    {5, at::kShort, "int16"},    {6, at::kInt, "int32"},      {7, at::kLong, "int64"},
-    {9, at::kBool, "bool"},      {10, at::kHalf, "float16"},  {11, at::kDouble, "double"},
-    {12, at::kUInt32, "uint32"}, {13, at::kUInt64, "uint64"}, {16, at::kBFloat16, "bfloat16"},
-};
-
-const ElementType* element_type(int32_t code) {
-  const auto row = std::ranges::find(kElementTypes, code, &ElementType::code);
-  return row == std::end(kElementTypes) ? nullptr : row;
-}
-
 std::string known_types() {
   std::string out;
-  for (const ElementType& each : kElementTypes) out += str(out.empty() ? "" : ", ", each.name);
+  for (const ElementType& each : element_types()) out += str(out.empty() ? "" : ", ", each.name);
   return out;
 }
 
@@ -202,34 +185,53 @@ at::Tensor read_external(const TensorFields& t, const ElementType& type, uint64_
   return out;
 }
 
+// Numbers of four bits and fewer, several a byte with the lowest bits first, as one a byte.
+at::Tensor unpacked(const uint8_t* bytes, const TensorFields& t, const ElementType& type) {
+  at::Tensor out = at::empty(t.dims, at::TensorOptions(at::kByte));
+  const int64_t per_byte = 8 / type.bits;
+  const unsigned mask = (1u << type.bits) - 1, sign = 1u << (type.bits - 1);
+  const bool is_signed = c10::isSignedType(type.type);
+  auto* to = out.mutable_data_ptr<uint8_t>();
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    unsigned bits = (bytes[i / per_byte] >> (i % per_byte * type.bits)) & mask;
+    if (is_signed && (bits & sign) != 0) bits |= ~mask;
+    to[i] = static_cast<uint8_t>(bits);
+  }
+  return out.view(type.type);
+}
+
 at::Tensor make_tensor(const TensorFields& t, const std::string& path, const std::string& what,
                        uint64_t& external) {
-  const ElementType* type = element_type(t.type);
+  const ElementType* type = find_element_type(t.type);
   GRAPESHOT_CHECK(type, kUnsupported, what, " has element type ", t.type, "; ", known_types(),
                   " can be read");
-  const auto size = static_cast<uint64_t>(at::elementSize(type->type));
   int64_t count = 1, bytes = 8;  // torch computes strides even where a 0 empties the tensor
   for (const int64_t dim : t.dims) {
     GRAPESHOT_CHECK(dim >= 0 && !__builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes),
                     kParse, what, " has an impossible dimension ", dim);
     count *= dim;
   }
+  const bool packed = type->bits < 8;
+  const auto bits = static_cast<uint64_t>(type->bits), values = static_cast<uint64_t>(count);
+  const uint64_t size = packed ? (values * bits + 7) / 8 : values * (bits / 8);
   if (t.location != 0) {
-    return read_external(t, *type, static_cast<uint64_t>(count) * size, path, what, external);
+    GRAPESHOT_CHECK(!packed, kUnsupported, what, " has external data of ", type->name);
+    return read_external(t, *type, size, path, what, external);
   }
-  const auto copy = [&](const auto& values, at::ScalarType stored) {
-    GRAPESHOT_CHECK(static_cast<uint64_t>(count) == values.size(), kParse, what, " has ",
-                    values.size(), " values, its shape asks for ", count);
-    auto* data = const_cast<void*>(static_cast<const void*>(values.data()));
+  const auto check_count = [&](size_t there, uint64_t asked) {
+    GRAPESHOT_CHECK(there == asked, kParse, what, " has ", there, " values, its shape asks for ",
+                    asked);
+  };
+  const auto copy = [&](const auto& numbers, at::ScalarType stored) {
+    check_count(numbers.size(), values);
+    auto* data = const_cast<void*>(static_cast<const void*>(numbers.data()));
     const at::Tensor view = at::from_blob(data, t.dims, at::TensorOptions(stored));
-    // The bits of a 16-bit number are no number to convert.
-    const bool bits = at::isReducedFloatingType(type->type);
-    return bits ? view.clone() : view.to(type->type, false, true);
+    return stored == type->type ? view.clone() : view.to(type->type);
   };
   if (t.has_raw) {
-    GRAPESHOT_CHECK(t.raw.size() % size == 0 && t.raw.size() / size == static_cast<uint64_t>(count),
-                    kParse, what, " has ", t.raw.size(), " bytes, its shape asks for ", count,
-                    " values of ", size, " bytes");
+    GRAPESHOT_CHECK(t.raw.size() == size, kParse, what, " has ", t.raw.size(),
+                    " bytes, its shape asks for ", count, " values of ", type->bits, " bits");
+    if (packed) return unpacked(reinterpret_cast<const uint8_t*>(t.raw.data()), t, *type);
     at::Tensor out = at::empty(t.dims, at::TensorOptions(type->type));
     if (count > 0) std::memcpy(out.data_ptr(), t.raw.data(), t.raw.size());
     return out;
@@ -244,18 +246,24 @@ at::Tensor make_tensor(const TensorFields& t, const std::string& path, const std
     case at::kUInt32:
     case at::kUInt64:
       return copy(t.unsigned_longs, at::kUInt64);
-    case at::kHalf:
-    case at::kBFloat16:  // kept as the bits of 16-bit integers
-      return copy(t.ints, at::kInt).to(at::kShort).view(type->type);
     default:
-      return copy(t.ints, at::kInt);
+      break;
   }
+  if (packed) {  // the bytes of raw data, one an integer
+    check_count(t.ints.size(), size);
+    const std::vector<uint8_t> raw(t.ints.begin(), t.ints.end());
+    return unpacked(raw.data(), t, *type);
+  }
+  if (!c10::isFloatingType(type->type)) return copy(t.ints, at::kInt);
+  // Kept as the bits of integers of the same size.
+  check_count(t.ints.size(), values);
+  auto* data = const_cast<int32_t*>(t.ints.data());
+  const at::Tensor stored = at::from_blob(data, t.dims, at::TensorOptions(at::kInt));
+  return stored.to(type->bits == 8 ? at::kByte : at::kShort).view(type->type);
 }
 
-// What torch computes with. A bool byte other than 0 and 1 is undefined behaviour in C++, and it
-// hardly knows unsigned integers.
+// A bool byte other than 0 and 1 is undefined behaviour in C++.
 at::Tensor normalised(at::Tensor t) {
-  if (t.scalar_type() == at::kUInt32 || t.scalar_type() == at::kUInt64) return t.to(at::kLong);
   if (t.scalar_type() != at::kBool || t.numel() == 0) return t;
   return at::from_blob(t.data_ptr(), t.sizes(), at::TensorOptions(at::kByte)).ne(0);
 }
@@ -263,12 +271,12 @@ at::Tensor normalised(at::Tensor t) {
 }  // namespace
 
 NamedTensor read_tensor(pbf_reader reader, const std::string& path, const std::string& place,
-                        uint64_t& external) {
+                        uint64_t& external, NotANumber nan) {
   TensorFields fields = read_fields(reader);
   const std::string what =
       str(path, ": ", place, fields.name.empty() ? "" : str(" '", fields.name, "'"));
   at::Tensor t = normalised(make_tensor(fields, path, what, external));
-  if (t.is_floating_point()) {
+  if (nan == NotANumber::kRefused && t.is_floating_point() && t.element_size() > 1) {
     const auto odd = t.isnan().sum().item<int64_t>();
     GRAPESHOT_CHECK(odd == 0, kParse, what, " has ", odd, " NaN among its ", t.numel(), " values");
   }

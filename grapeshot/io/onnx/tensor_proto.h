@@ -14,11 +14,14 @@ struct NamedTensor {
   at::Tensor t;
 };
 
+enum class NotANumber { kRefused, kAllowed };
+
 /// The tensor; messages start with `path: place 'name'`, e.g. place = "initializer". External data
 /// is read from files in the folder of `path`, links followed, and from nowhere else.
 /// `external` counts the bytes of external data of a model, which --max-file-mib limits as a whole.
 /// Throws as parse_graph does.
 [[nodiscard]] NamedTensor read_tensor(protozero::pbf_reader reader, const std::string& path,
-                                      const std::string& place, uint64_t& external);
+                                      const std::string& place, uint64_t& external,
+                                      NotANumber nan = NotANumber::kRefused);
 
 }  // namespace grapeshot::onnx

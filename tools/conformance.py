@@ -24,6 +24,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 VERSION = "1.20.1"
 DATA = ROOT / "build" / f"onnx-{VERSION}-cases"
 INSIDE = "onnx/backend/test/data/node/"
+# What the files expect is not what the operator's definition says; later versions of the package correct it.
+DISPUTED = {
+    **dict.fromkeys(
+        (f"test_qlinearmatmul_{rank}_int8_{kind}" for rank in ("2D", "3D") for kind in ("float16", "float32")),
+        "numbers beyond int8 wrap around where the definition saturates",
+    ),
+}
 MAIN_TYPES = {"float16", "float", "double", "int8", "int32", "int64", "uint8", "bool"}
 
 
@@ -90,7 +97,11 @@ def describe(folder):
 def answers(pattern=".*", quiet=False):
     """A dict a case: what the probe says, its operators, its opset, whether its types are the main ones."""
     folders = [f for f in sorted(fetch(quiet).iterdir()) if re.fullmatch(pattern, f.name)]
-    return [{**answer, **describe(f)} for answer, f in zip(run(folders), folders, strict=True)]
+    cases = [{**answer, **describe(f)} for answer, f in zip(run(folders), folders, strict=True)]
+    for case in cases:
+        if case["result"] == "fail" and case["case"] in DISPUTED:
+            case["reason"] = f"{DISPUTED[case['case']]} ({case['reason']})"
+    return cases
 
 
 def table(cases):

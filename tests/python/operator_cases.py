@@ -3,11 +3,13 @@
 Each module of a group adds its cases to CASES when it is imported.
 """
 
+import operator_cases_control
 import operator_cases_if
 import operator_cases_index
 import operator_cases_layers
 import operator_cases_math
 import operator_cases_norm
+import operator_cases_quantized
 import operator_cases_recurrent
 import operator_cases_reduce
 import operator_cases_resize
@@ -25,6 +27,8 @@ GROUPS = (
     operator_cases_index,
     operator_cases_resize,
     operator_cases_if,
+    operator_cases_control,
+    operator_cases_quantized,
 )
 
 __all__ = ["CASES", "GROUPS", "Case", "net", "node", "positive", "rows", "statistics", "w"]

@@ -154,7 +154,7 @@ class Binder {
     out.nodes = bind_all(nodes);
     out.constants = body.constants;
     for (const Port& port : body.inputs) out.inputs.push_back(port.name);
-    for (const Port& port : body.outputs) out.outputs.push_back(port.name);
+    out.outputs = body.outputs;
     return out;
   }
 
@@ -252,6 +252,7 @@ Node renamed(Node node, const std::unordered_map<std::string, std::string>& name
 std::shared_ptr<const Body> renamed(const Body& body,
                                     std::unordered_map<std::string, std::string> names) {
   for (const auto& [name, t] : body.constants) names.erase(name);
+  for (const Port& port : body.inputs) names.erase(port.name);
   for (const Node& node : body.nodes) {
     for (const std::string& name : node.outputs) names.erase(name);
   }
@@ -324,7 +325,7 @@ BoundBody bind_body(const Graph& graph) {
   out.nodes = Binder(graph.opset, graph.path).run(Order(graph).run());
   out.constants = graph.constants;
   for (const Port& port : graph.inputs) out.inputs.push_back(port.name);
-  for (const Port& port : graph.outputs) out.outputs.push_back(port.name);
+  out.outputs = graph.outputs;
   return out;
 }
 

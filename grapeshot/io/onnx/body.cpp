@@ -39,16 +39,19 @@ Values run_nodes(const BoundBody& body, Scope scope, const Setting& setting) {
     }
     const Call call{bound.node,   setting.opset,    in, setting.surrogate,
                     setting.real, setting.planning, {}};
-    Values out = run_node(bound, call, runs_by_row(bound, in), setting.path);
+    // On a batch the node around it goes row by row instead, which is known when it is planned.
+    GRAPESHOT_CHECK(!runs_by_row(bound, in), kUnsupported, "node '", bound.node.name, "' (",
+                    bound.node.op, ") of a subgraph depends on the row");
+    Values out = run_node(bound, call, false, setting.path);
     for (size_t i = 0; i < std::min(out.size(), bound.node.outputs.size()); ++i) {
       scope[bound.node.outputs[i]] = std::move(out[i]);
     }
   }
   Values out;
-  for (const std::string& name : body.outputs) {
-    const auto it = scope.find(name);
-    GRAPESHOT_CHECK(it != scope.end(), kUnsupported, setting.path, "output '", name,
-                    "' is not computed");
+  for (const Port& port : body.outputs) {
+    const auto it = scope.find(port.name);
+    GRAPESHOT_CHECK(it != scope.end(), kUnsupported, setting.path, setting.path.empty() ? "" : ": ",
+                    "output '", port.name, "' is not computed");
     out.push_back(it->second);
   }
   return out;
@@ -82,11 +85,15 @@ size_t own_inputs(const Call& call) {
   return call.in.size() - call.node.captures.size();
 }
 
-Values run_body(const Call& call, std::string_view attribute, std::span<const Value> inputs) {
+const BoundBody& find_body(const Call& call, std::string_view attribute) {
   const auto body = std::ranges::find(
       call.bodies, attribute, [](const auto& each) -> std::string_view { return each->attribute; });
   GRAPESHOT_CHECK(body != call.bodies.end(), kParse, "there is no ", attribute);
-  const BoundBody& bound = **body;
+  return **body;
+}
+
+Values run_body(const Call& call, std::string_view attribute, std::span<const Value> inputs) {
+  const BoundBody& bound = find_body(call, attribute);
   GRAPESHOT_CHECK(bound.inputs.size() == inputs.size(), kInvalidArgument, "its ", attribute,
                   " has ", bound.inputs.size(), " inputs, not ", inputs.size());
   Scope scope;

@@ -19,14 +19,19 @@ struct BoundBody {
   std::string attribute;  ///< of the node that it belongs to, "then_branch"
   std::vector<BoundNode> nodes;
   std::unordered_map<std::string, at::Tensor> constants;
-  std::vector<std::string> inputs, outputs;
+  std::vector<std::string> inputs;
+  std::vector<Port> outputs;
 };
 
 /// The subgraph of the node being run that `attribute` is, on `inputs`, one for each of its own;
 /// what it reads from outside is taken from the call. Throws kInvalidArgument where the numbers of
-/// inputs differ, kParse where there is no such attribute.
+/// inputs differ, kParse where there is no such attribute, and kUnsupported where one of its nodes
+/// has to run row by row: then the operator itself has to.
 [[nodiscard]] Values run_body(const Call& call, std::string_view attribute,
                               std::span<const Value> inputs);
+
+/// The subgraph itself; throws kParse where there is none.
+[[nodiscard]] const BoundBody& find_body(const Call& call, std::string_view attribute);
 
 /// How many of the call's inputs the file names; the others are what its subgraphs read from
 /// outside.

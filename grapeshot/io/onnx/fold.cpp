@@ -93,9 +93,9 @@ class Folding {
     const bool varying = reads_varying_shape(bound.node);
     const bool asks_shape = bound.node.op == "Shape" || bound.node.op == "Size";
     if (varying && asks_shape) bound.batched = kNoInput;
+    if (varying && !bound.bodies.empty()) bound.batched = kNoInput;
+    const Values out = first_run(bound, in);
     const bool by_row = runs_by_row(bound, in);
-    const Call call{bound.node, network_.opset, in, Surrogate::kLoose, at::kFloat, true};
-    const Values out = run_node(bound, call, by_row, network_.path);
     hold(bound.node, in, out);
     const bool rows = std::ranges::any_of(out, &Value::rows);
     for (size_t i = 0; i < std::min(out.size(), bound.node.outputs.size()); ++i) {
@@ -110,6 +110,21 @@ class Folding {
       keep(bound, in, out, by_row);
     in.clear();
     release(node);
+  }
+
+  // A node with a subgraph that cannot run on all rows at once goes row by row from here on.
+  Values first_run(BoundNode& bound, const std::vector<Value>& in) {
+    const Call call{bound.node, network_.opset, in, Surrogate::kLoose, at::kFloat, true};
+    const bool by_row = runs_by_row(bound, in);
+    try {
+      return run_node(bound, call, by_row, network_.path);
+    } catch (const Error& e) {
+      const bool other_way = e.code() == ErrorCode::kUnsupported && !bound.bodies.empty() &&
+                             !by_row && std::ranges::any_of(in, &Value::rows);
+      if (!other_way) throw;
+    }
+    bound.batched = kNoInput;
+    return run_node(bound, call, true, network_.path);
   }
 
   // A node that depends on the input.

@@ -14,9 +14,10 @@ std::span<const Operator> operators() {
   static const std::vector<Operator> all = [] {
     std::vector<Operator> joined;
     for (const auto group :
-         {arithmetic_operators(), function_operators(), index_operators(), layer_operators(),
-          normalization_operators(), pool_operators(), recurrent_operators(), reduction_operators(),
-          resize_operators(), scatter_operators(), shape_operators()}) {
+         {arithmetic_operators(), control_operators(), function_operators(), index_operators(),
+          layer_operators(), normalization_operators(), pool_operators(), quantized_operators(),
+          recurrent_operators(), reduction_operators(), resize_operators(), scatter_operators(),
+          sequence_operators(), shape_operators(), type_operators()}) {
       joined.insert(joined.end(), group.begin(), group.end());
     }
     return joined;

@@ -97,16 +97,20 @@ struct Operator {
 
 // Groups, one table each.
 [[nodiscard]] std::span<const Operator> arithmetic_operators();
+[[nodiscard]] std::span<const Operator> control_operators();
 [[nodiscard]] std::span<const Operator> function_operators();
 [[nodiscard]] std::span<const Operator> index_operators();
 [[nodiscard]] std::span<const Operator> layer_operators();
 [[nodiscard]] std::span<const Operator> normalization_operators();
 [[nodiscard]] std::span<const Operator> pool_operators();
+[[nodiscard]] std::span<const Operator> quantized_operators();
 [[nodiscard]] std::span<const Operator> recurrent_operators();
 [[nodiscard]] std::span<const Operator> reduction_operators();
 [[nodiscard]] std::span<const Operator> resize_operators();
 [[nodiscard]] std::span<const Operator> scatter_operators();
+[[nodiscard]] std::span<const Operator> sequence_operators();
 [[nodiscard]] std::span<const Operator> shape_operators();
+[[nodiscard]] std::span<const Operator> type_operators();
 
 // Shared by the groups.
 
@@ -142,6 +146,10 @@ struct Aligned {
 
 /// A x B as ONNX MatMul, operands of any rank >= 1.
 [[nodiscard]] Value matmul(const Call& call, const Value& a, const Value& b);
+
+/// Conv of `x` with weights and a bias that may be undefined, the node's attributes as Conv's.
+[[nodiscard]] Value convolution(const Call& call, const Value& x, const at::Tensor& weight,
+                                const at::Tensor& bias);
 
 /// The entries of an integer tensor that does not depend on the input.
 [[nodiscard]] std::vector<int64_t> constant_ints(const Call& call, size_t input);

@@ -45,12 +45,26 @@ at::Tensor sub(const at::Tensor& a, const at::Tensor& b) {
 at::Tensor mul(const at::Tensor& a, const at::Tensor& b) {
   return at::mul(a, b);
 }
-at::Tensor div(const at::Tensor& a, const at::Tensor& b) {
-  if (!at::isIntegralType(a.scalar_type(), true)) return at::div(a, b);
-  // The smallest integer over -1 is a signal from the processor.
+// The smallest integer over -1 is a signal from the processor.
+at::Tensor divided(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor minus_one = b == -1;
   return at::where(minus_one, -a, at::div(a, b.masked_fill(minus_one, 1), "trunc"))
       .to(a.scalar_type());
+}
+// a / b of numbers from 0 to 2^64 - 1, kept as the int64 of the same bits: half of a is not
+// negative, and its quotient is at most one too small (Warren, Hacker's Delight, 9-3).
+at::Tensor divided_unsigned(const at::Tensor& a, const at::Tensor& b) {
+  constexpr int64_t kHighBit = std::numeric_limits<int64_t>::min();
+  const auto at_least = [](const at::Tensor& x, const at::Tensor& y) {
+    return x.bitwise_xor(kHighBit) >= y.bitwise_xor(kHighBit);
+  };
+  const at::Tensor half = at::bitwise_right_shift(a, 1).bitwise_and(~kHighBit);
+  const at::Tensor large = b < 0;
+  const at::Tensor q = at::bitwise_left_shift(at::div(half, b.masked_fill(large, 1), "trunc"), 1);
+  return at::where(large, at_least(a, b), q + at_least(a - q * b, b));
+}
+at::Tensor div(const at::Tensor& a, const at::Tensor& b) {
+  return at::isIntegralType(a.scalar_type(), true) ? divided(a, b) : at::div(a, b);
 }
 at::Tensor pow(const at::Tensor& a, const at::Tensor& b) {
   // A square is what nearly all of them are, and torch's pow by a tensor is slow.
@@ -78,18 +92,60 @@ at::Tensor less_or_equal(const at::Tensor& a, const at::Tensor& b) {
   return at::le(a, b);
 }
 
+Values divide(const Call& call) {
+  const bool is_unsigned = call.narrow == at::kUInt64;
+  return {combine(call, call.in[0], call.in[1], is_unsigned ? divided_unsigned : div)};
+}
+
 Values mean(const Call& call) {
   Values out = many<add>(call);
   out[0].t = out[0].t / static_cast<double>(call.in.size());
   return out;
 }
 
+at::Tensor c_remainder(const at::Tensor& a, const at::Tensor& b) {
+  if (!at::isIntegralType(a.scalar_type(), true)) return at::fmod(a, b);
+  return a - divided(a, b) * b;
+}
+at::Tensor remainder(const at::Tensor& a, const at::Tensor& b) {
+  if (!at::isIntegralType(a.scalar_type(), true)) return at::remainder(a, b);
+  const at::Tensor r = c_remainder(a, b);
+  return r + b * r.ne(0).logical_and((r < 0).ne(b < 0));
+}
+at::Tensor unsigned_remainder(const at::Tensor& a, const at::Tensor& b) {
+  return a - divided_unsigned(a, b) * b;
+}
+
 Values mod(const Call& call) {
-  const bool as_c = call.node.i("fmod", 0) != 0;
-  return {combine(
-      call, call.in[0], call.in[1],
-      as_c ? +[](const at::Tensor& a, const at::Tensor& b) { return at::fmod(a, b); }
-           : +[](const at::Tensor& a, const at::Tensor& b) { return at::remainder(a, b); })};
+  Function function = call.node.i("fmod", 0) != 0 ? c_remainder : remainder;
+  if (call.narrow == at::kUInt64) function = unsigned_remainder;
+  return {combine(call, call.in[0], call.in[1], function)};
+}
+
+at::Tensor shifted_left(const at::Tensor& a, const at::Tensor& b) {
+  return at::bitwise_left_shift(a, b);
+}
+at::Tensor shifted_right(const at::Tensor& a, const at::Tensor& b) {
+  return at::bitwise_right_shift(a, b);
+}
+// Of uint64, kept as the int64 of the same bits: a first place of zero, the others by int64.
+at::Tensor shifted_right_unsigned(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor half =
+      at::bitwise_right_shift(a, 1).bitwise_and(std::numeric_limits<int64_t>::max());
+  return at::where(b == 0, a, at::bitwise_right_shift(half, (b - 1).clamp_min(0)));
+}
+
+Values bit_shift(const Call& call) {
+  const std::string_view direction = call.node.s("direction", "");
+  GRAPESHOT_CHECK(direction == "LEFT" || direction == "RIGHT", kInvalidArgument, "direction is '",
+                  direction, "'");
+  Function function = direction == "LEFT" ? shifted_left : shifted_right;
+  if (direction == "RIGHT" && call.narrow == at::kUInt64) function = shifted_right_unsigned;
+  return {combine(call, call.in[0], call.in[1], function)};
+}
+
+Values bitwise_not(const Call& call) {
+  return {Value{call.in[0].t.bitwise_not(), call.in[0].rows}};
 }
 
 // Up to opset 10 the limits are attributes, then inputs. Where the lower one is larger, the upper
@@ -136,8 +192,13 @@ Values where(const Call& call) {
 constexpr Operator kTable[] = {
     {"Add", 7, 2, kEveryInput, "Sum, broadcast.", binary<add>},
     {"And", 7, 2, kEveryInput, "Logical and, broadcast.", binary<at::logical_and>},
+    {"BitShift", 11, 2, kEveryInput, "Bits moved to the left or right, broadcast.", bit_shift},
+    {"BitwiseAnd", 18, 2, kEveryInput, "And of bits, broadcast.", binary<at::bitwise_and>},
+    {"BitwiseNot", 18, 1, kEveryInput, "All bits inverted.", bitwise_not},
+    {"BitwiseOr", 18, 2, kEveryInput, "Or of bits, broadcast.", binary<at::bitwise_or>},
+    {"BitwiseXor", 18, 2, kEveryInput, "Exclusive or of bits, broadcast.", binary<at::bitwise_xor>},
     {"Clip", 1, 1, kEveryInput, "Cut to [min, max].", clip, Types::kOrdered},
-    {"Div", 7, 2, kEveryInput, "Quotient, broadcast; integers round towards zero.", binary<div>},
+    {"Div", 7, 2, kEveryInput, "Quotient, broadcast; integers round towards zero.", divide},
     {"Equal", 7, 2, kEveryInput, "a = b, broadcast.", binary<equal>, Types::kOrdered},
     {"Greater", 7, 2, kEveryInput, "a > b, broadcast.", binary<greater>, Types::kOrdered},
     {"GreaterOrEqual", 12, 2, kEveryInput, "a >= b, broadcast.", binary<greater_or_equal>,

@@ -78,8 +78,9 @@ at::Tensor softplus(const at::Tensor& x) {
 at::Tensor softsign(const at::Tensor& x) {
   return x / (x.abs() + 1.);
 }
-at::Tensor copy(const at::Tensor& x) {
-  return x;
+// Of sequences, too.
+Values identity(const Call& call) {
+  return {call.in[0]};
 }
 
 constexpr Operator kTable[] = {
@@ -104,7 +105,7 @@ constexpr Operator kTable[] = {
     {"HardSigmoid", 1, 1, kEveryInput, "alpha x + beta, cut to [0, 1].", hard_sigmoid},
     {"HardSwish", 14, 1, kEveryInput, "x (x / 6 + 1 / 2), the factor cut to [0, 1].",
      each<hard_swish>},
-    {"Identity", 1, 1, kEveryInput, "Passes its input on.", each<copy>},
+    {"Identity", 1, 1, kEveryInput, "Passes its input on.", identity, Types::kExact},
     {"IsInf", 10, 1, kEveryInput, "Whether x is infinite.", is_inf},
     {"IsNaN", 9, 1, kEveryInput, "Whether x is NaN.", each<at::isnan>},
     {"LeakyRelu", 1, 1, kEveryInput, "x, or alpha x below 0.", leaky_relu},

@@ -10,26 +10,7 @@ namespace grapeshot::onnx {
 namespace {
 
 Values conv(const Call& call) {
-  at::Tensor x = fold_rows(call.in[0]);
-  const at::Tensor& weight = call.in[1].t;
-  GRAPESHOT_CHECK(x.dim() >= 3 && weight.dim() == x.dim(), kInvalidArgument, "the input has ",
-                  x.dim(), " axes, the weights ", weight.dim());
-  Window w = read_window(call, x.sizes().slice(2), weight.sizes().slice(2).vec());
-  w.ceil = false;
-  if (call.planning) {
-    std::vector<int64_t> sizes = {x.size(0), weight.size(0)};
-    for (size_t i = 0; i < w.kernel.size(); ++i) {
-      const int64_t padded = x.size(static_cast<int64_t>(i) + 2) + w.before[i] + w.after[i];
-      sizes.push_back((padded - w.dilations[i] * (w.kernel[i] - 1) - 1) / w.strides[i] + 1);
-    }
-    checked_count(sizes);
-  }
-  if (!w.symmetric()) x = at::constant_pad_nd(x, w.take_padding(x.sizes().slice(2)));
-  const at::Tensor bias = call.has(2) ? call.in[2].t : at::Tensor();
-  const std::vector<int64_t> no_output_padding(w.kernel.size(), 0);
-  at::Tensor y = at::convolution(x, weight, bias, w.strides, w.before, w.dilations, false,
-                                 no_output_padding, call.node.i("group", 1));
-  return {unfold_rows(y, call.in[0])};
+  return {convolution(call, call.in[0], call.in[1].t, call.has(2) ? call.in[2].t : at::Tensor())};
 }
 
 // Of the input's sizes the padding that gives the node's output_shape or auto_pad.
@@ -135,6 +116,28 @@ constexpr Operator kTable[] = {
 };
 
 }  // namespace
+
+Value convolution(const Call& call, const Value& input, const at::Tensor& weight,
+                  const at::Tensor& bias) {
+  at::Tensor x = fold_rows(input);
+  GRAPESHOT_CHECK(x.dim() >= 3 && weight.dim() == x.dim(), kInvalidArgument, "the input has ",
+                  x.dim(), " axes, the weights ", weight.dim());
+  Window w = read_window(call, x.sizes().slice(2), weight.sizes().slice(2).vec());
+  w.ceil = false;
+  if (call.planning) {
+    std::vector<int64_t> sizes = {x.size(0), weight.size(0)};
+    for (size_t i = 0; i < w.kernel.size(); ++i) {
+      const int64_t padded = x.size(static_cast<int64_t>(i) + 2) + w.before[i] + w.after[i];
+      sizes.push_back((padded - w.dilations[i] * (w.kernel[i] - 1) - 1) / w.strides[i] + 1);
+    }
+    checked_count(sizes);
+  }
+  if (!w.symmetric()) x = at::constant_pad_nd(x, w.take_padding(x.sizes().slice(2)));
+  const std::vector<int64_t> no_output_padding(w.kernel.size(), 0);
+  at::Tensor y = at::convolution(x, weight, bias, w.strides, w.before, w.dilations, false,
+                                 no_output_padding, call.node.i("group", 1));
+  return unfold_rows(y, input);
+}
 
 std::span<const Operator> layer_operators() {
   return kTable;

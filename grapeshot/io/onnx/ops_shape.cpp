@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
-#include "grapeshot/io/onnx/body.h"
 #include "grapeshot/io/onnx/ops.h"
 #include "grapeshot/io/onnx/shapes.h"
 
@@ -21,8 +20,10 @@ Values constant(const Call& call) {
   if (const Attribute* a = call.node.find("value"); a && a->tensor.defined()) {
     return {Value{a->tensor, false}};
   }
-  if (const Attribute* a = call.node.find("value_float")) return {Value{at::tensor(a->f), false}};
-  if (const Attribute* a = call.node.find("value_int")) return {Value{at::tensor(a->i), false}};
+  if (const Attribute* a = call.node.find("value_float"))
+    return {Value{at::scalar_tensor(a->f), false}};
+  if (const Attribute* a = call.node.find("value_int"))
+    return {Value{at::scalar_tensor(a->i, at::TensorOptions(at::kLong)), false}};
   if (const Attribute* a = call.node.find("value_floats")) {
     return {Value{at::tensor(a->floats), false}};
   }
@@ -54,52 +55,6 @@ Values range(const Call& call) {
   const at::Tensor& first = call.in[0].t;
   return {
       Value{steps.to(first.scalar_type()) * call.in[2].t.reshape({}) + first.reshape({}), false}};
-}
-
-// Numbers become integers by rounding towards zero, as in C.
-Value cast_to(const Call& call, const Value& x, at::ScalarType type) {
-  if (type == at::kFloat) type = call.real;
-  return {x.t.to(type), x.rows};
-}
-
-Values cast(const Call& call) {
-  switch (const int64_t to = call.node.i("to", 0); to) {
-    case 1:
-      return {cast_to(call, call.in[0], at::kFloat)};
-    case 2:
-      return {cast_to(call, call.in[0], at::kByte)};
-    case 3:
-      return {cast_to(call, call.in[0], at::kChar)};
-    case 5:
-      return {cast_to(call, call.in[0], at::kShort)};
-    case 4:  // uint16, as the next wider type that torch computes with
-    case 6:
-      return {cast_to(call, call.in[0], at::kInt)};
-    case 7:
-    case 12:  // uint32
-    case 13:  // uint64
-      return {cast_to(call, call.in[0], at::kLong)};
-    case 10:
-      return {cast_to(call, call.in[0], at::kHalf)};
-    case 16:
-      return {cast_to(call, call.in[0], at::kBFloat16)};
-    case 9:
-      return {cast_to(call, call.in[0], at::kBool)};
-    case 11:
-      return {cast_to(call, call.in[0], at::kDouble)};
-    default:
-      throw Error(ErrorCode::kUnsupported, str("element type ", to, " is not supported"));
-  }
-}
-
-Values cast_like(const Call& call) {
-  return {Value{call.in[0].t.to(call.in[1].t.scalar_type()), call.in[0].rows}};
-}
-
-Values branch(const Call& call) {
-  GRAPESHOT_CHECK(call.has(0) && call.in[0].t.numel() == 1, kInvalidArgument,
-                  "the condition is no single value");
-  return run_body(call, call.in[0].t.is_nonzero() ? "then_branch" : "else_branch", {});
 }
 
 Values dropout(const Call& call) {
@@ -183,7 +138,8 @@ Values shape(const Call& call) {
 }
 
 Values size(const Call& call) {
-  return {Value{at::tensor(product(call.in[0].shape()), at::TensorOptions(at::kLong)), false}};
+  return {
+      Value{at::scalar_tensor(product(call.in[0].shape()), at::TensorOptions(at::kLong)), false}};
 }
 
 // Without axes all of size 1 go.
@@ -236,15 +192,12 @@ Values transpose(const Call& call) {
 }
 
 constexpr Operator kTable[] = {
-    {"Cast", 6, 1, kEveryInput, "Another element type: floating point, integers, bool.", cast},
-    {"CastLike", 15, 2, kEveryInput, "The element type of another tensor.", cast_like},
     {"Constant", 1, 0, kEveryInput, "A number or a tensor.", constant, Types::kExact},
     {"ConstantOfShape", 9, 1, kNoInput, "One value in a given shape.", constant_of_shape},
     {"Dropout", 1, 1, kFirstInput,
      "Passes its input on, as at inference; the mask is not computed.", dropout},
     {"Expand", 8, 2, kFirstInput, "Repeated along axes of size 1.", expand},
     {"Flatten", 1, 1, kFirstInput, "Two axes: the product before `axis` and the rest.", flatten},
-    {"If", 1, 1, kNoInput, "The branch that a condition takes.", branch, Types::kExact},
     {"Range", 11, 3, kNoInput, "Numbers from start to limit.", range},
     {"Reshape", 5, 2, kFirstInput, "The same values in another shape.", reshape},
     {"Shape", 1, 1, kFirstInput, "The sizes of a tensor.", shape, Types::kExact},

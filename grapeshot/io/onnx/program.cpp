@@ -14,6 +14,12 @@
 namespace grapeshot::onnx {
 namespace {
 
+// The tape keeps gradients of tensors only.
+bool makes_sequences(const Node& node) {
+  return node.op.starts_with("Sequence") || node.op.starts_with("Optional") ||
+         node.op == "SplitToSequence";
+}
+
 // The rows of the first of `in` that has them, or -1.
 int64_t row_count_of(std::span<const Value> in) {
   for (const Value& v : in) {
@@ -172,7 +178,7 @@ Program::Program(const Network& network) : path_(network.path), opset_(network.o
       kinds.push_back({at::Tensor(), slot >= 0 && !network.constants.contains(name)});
     }
     step.by_row = runs_by_row(bound, kinds);
-    tapes_ = tapes_ && !step.by_row;
+    tapes_ = tapes_ && !step.by_row && !makes_sequences(bound.node);
     const bool is_sign = bound.node.op == "Sign" || bound.node.op == "Step";
     if (is_sign && !kinds.empty() && kinds[0].rows) step.sign = signs_++;
     steps_.push_back(std::move(step));  // before the outputs: they are ready after this step

@@ -44,19 +44,8 @@ bool is_wide(at::ScalarType type) {
 }
 
 at::Tensor narrowed(const at::Tensor& t, at::ScalarType type, bool ordered) {
-  switch (type) {
-    case at::kUInt64:
-      return (ordered ? t.bitwise_xor(kHighBit) : t).contiguous().view(type);
-    case at::ScalarType::Float4_e2m1fn_x2:
-      return to_float4(t);
-    case at::ScalarType::Int2:
-    case at::ScalarType::Int4:
-    case at::ScalarType::UInt2:
-    case at::ScalarType::UInt4:
-      return to_few_bits(t, type);
-    default:
-      return t.to(type);
-  }
+  if (type != at::kUInt64) return converted(t, type);
+  return (ordered ? t.bitwise_xor(kHighBit) : t).contiguous().view(type);
 }
 
 }  // namespace

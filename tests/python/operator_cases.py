@@ -3,6 +3,7 @@
 Each module of a group adds its cases to CASES when it is imported.
 """
 
+import operator_cases_attention
 import operator_cases_control
 import operator_cases_if
 import operator_cases_index
@@ -13,7 +14,9 @@ import operator_cases_quantized
 import operator_cases_recurrent
 import operator_cases_reduce
 import operator_cases_resize
+import operator_cases_select
 import operator_cases_shape
+import operator_cases_signal
 from case_tools import CASES, Case, net, node, positive, rows, w
 from operator_cases_layers import statistics
 
@@ -29,6 +32,9 @@ GROUPS = (
     operator_cases_if,
     operator_cases_control,
     operator_cases_quantized,
+    operator_cases_attention,
+    operator_cases_select,
+    operator_cases_signal,
 )
 
 __all__ = ["CASES", "GROUPS", "Case", "net", "node", "positive", "rows", "statistics", "w"]

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/element_type.h"
 
 namespace grapeshot::onnx {
 
@@ -14,10 +15,7 @@ std::span<const Operator> operators() {
   static const std::vector<Operator> all = [] {
     std::vector<Operator> joined;
     for (const auto group :
-         {arithmetic_operators(), control_operators(), function_operators(), index_operators(),
-          layer_operators(), normalization_operators(), pool_operators(), quantized_operators(),
-          recurrent_operators(), reduction_operators(), resize_operators(), scatter_operators(),
-          sequence_operators(), shape_operators(), type_operators()}) {
+         {algebra_operators(), arithmetic_operators(), attention_operators(), control_operators(), function_operators(), index_operators(), layer_operators(), loss_operators(), normalization_operators(), pool_operators(), quantized_operators(), recurrent_operators(), reduction_operators(), resize_operators(), sample_operators(), scatter_operators(), select_operators(), sequence_operators(), shape_operators(), signal_operators(), type_operators()}) {
       joined.insert(joined.end(), group.begin(), group.end());
     }
     return joined;
@@ -69,6 +67,16 @@ at::Tensor as_rows(const Value& v, int64_t rows) {
 int64_t row_count(std::span<const Value> in) {
   const auto it = std::ranges::find(in, true, &Value::rows);
   return it == in.end() ? -1 : it->t.size(0);
+}
+
+Batch::Batch(const Call& call) {
+  const int64_t n = row_count(call.in);
+  rows = n >= 0;
+  for (const Value& v : call.in) in.push_back(v.t.defined() ? as_rows(v, rows ? n : 1) : v.t);
+}
+
+Value Batch::value(const at::Tensor& y) const {
+  return {rows ? y : y.squeeze(0), rows};
 }
 
 Aligned align(const Call& call, const Value& a, const Value& b) {
@@ -186,6 +194,15 @@ int64_t constant_integer(const Call& call, size_t input) {
   GRAPESHOT_CHECK(value >= -0x1p53 && value <= 0x1p53, kInvalidArgument, "input ", input, " is ",
                   value);
   return static_cast<int64_t>(value);
+}
+
+at::ScalarType type_of(const Call& call, std::string_view attribute, at::ScalarType otherwise) {
+  if (!call.node.find(attribute)) return otherwise;
+  const int64_t code = call.node.i(attribute, 0);
+  const ElementType* type =
+      code > 0 && code < (1 << 16) ? find_element_type(static_cast<int32_t>(code)) : nullptr;
+  GRAPESHOT_CHECK(type, kUnsupported, "element type ", code, " is not supported");
+  return type->type == at::kFloat ? call.real : type->type;
 }
 
 std::vector<int64_t> axes_of(const Call& call, size_t input) {

@@ -96,20 +96,26 @@ struct Operator {
 [[nodiscard]] const Operator* find_operator(const Node& node, int64_t opset);
 
 // Groups, one table each.
+[[nodiscard]] std::span<const Operator> algebra_operators();
 [[nodiscard]] std::span<const Operator> arithmetic_operators();
+[[nodiscard]] std::span<const Operator> attention_operators();
 [[nodiscard]] std::span<const Operator> control_operators();
 [[nodiscard]] std::span<const Operator> function_operators();
 [[nodiscard]] std::span<const Operator> index_operators();
 [[nodiscard]] std::span<const Operator> layer_operators();
+[[nodiscard]] std::span<const Operator> loss_operators();
 [[nodiscard]] std::span<const Operator> normalization_operators();
 [[nodiscard]] std::span<const Operator> pool_operators();
 [[nodiscard]] std::span<const Operator> quantized_operators();
 [[nodiscard]] std::span<const Operator> recurrent_operators();
 [[nodiscard]] std::span<const Operator> reduction_operators();
 [[nodiscard]] std::span<const Operator> resize_operators();
+[[nodiscard]] std::span<const Operator> sample_operators();
 [[nodiscard]] std::span<const Operator> scatter_operators();
+[[nodiscard]] std::span<const Operator> select_operators();
 [[nodiscard]] std::span<const Operator> sequence_operators();
 [[nodiscard]] std::span<const Operator> shape_operators();
+[[nodiscard]] std::span<const Operator> signal_operators();
 [[nodiscard]] std::span<const Operator> type_operators();
 
 // Shared by the groups.
@@ -133,6 +139,21 @@ struct Aligned {
 
 /// N of the first of `in` that depends on the network's input, or -1.
 [[nodiscard]] int64_t row_count(std::span<const Value> in);
+
+/// The inputs of a call with a row axis in front, of size 1 where none depends on the row, so that
+/// an operator may always shift its axes by one.
+struct Batch {
+  std::vector<at::Tensor> in;  ///< by input, undefined where it is left out
+  bool rows = false;           ///< whether any depends on the row
+
+  explicit Batch(const Call& call);
+
+  [[nodiscard]] bool has(size_t i) const { return i < in.size() && in[i].defined(); }
+  /// Size of the ONNX axis `i` >= 0 of an input.
+  [[nodiscard]] int64_t size(size_t input, int64_t i) const { return in[input].size(i + 1); }
+  /// A result with a row axis in front.
+  [[nodiscard]] Value value(const at::Tensor& y) const;
+};
 
 /// [N, B, C, ...] -> [N * B, C, ...] and back; constants pass unchanged.
 [[nodiscard]] at::Tensor fold_rows(const Value& v);
@@ -159,6 +180,11 @@ struct Aligned {
 [[nodiscard]] double constant_number(const Call& call, size_t input);
 /// A whole number within +-2^53, of any type.
 [[nodiscard]] int64_t constant_integer(const Call& call, size_t input);
+
+/// The torch type of the element type that an attribute names; what the file calls float is the
+/// run's. Throws kUnsupported for strings and complex numbers.
+[[nodiscard]] at::ScalarType type_of(const Call& call, std::string_view attribute,
+                                     at::ScalarType otherwise);
 
 /// `axes` as an attribute, or as input `input` where the opset has it there; empty when neither is
 /// given. Not yet normalised.

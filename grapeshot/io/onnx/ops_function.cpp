@@ -64,6 +64,20 @@ Values thresholded_relu(const Call& call) {
                [&](const auto& x) { return at::threshold(x, call.node.f("alpha", 1.f), 0.); });
 }
 
+// x moved towards 0 by `bias` outside of [-lambd, lambd], 0 within.
+Values shrink(const Call& call) {
+  const double limit = call.node.f("lambd", 0.5f), bias = call.node.f("bias", 0.f);
+  return unary(call, [&](const auto& x) {
+    const at::Tensor moved = x - bias * x.sign();
+    return at::where(x.abs() > limit, moved, at::zeros({}, x.options())).to(x.scalar_type());
+  });
+}
+
+Values swish(const Call& call) {
+  const double alpha = call.node.f("alpha", 1.f);
+  return unary(call, [&](const auto& x) { return x * (x * alpha).sigmoid(); });
+}
+
 template <StepKind kKind>
 Values step(const Call& call) {
   return unary(call, [&](const auto& x) { return step_function(x, kKind, call.surrogate); });
@@ -118,6 +132,7 @@ constexpr Operator kTable[] = {
     {"Round", 11, 1, kEveryInput, "Nearest integer, half to even; straight-through gradient.",
      step<StepKind::kRound>},
     {"Selu", 1, 1, kEveryInput, "gamma x, or gamma alpha (exp(x) - 1) below 0.", selu},
+    {"Shrink", 9, 1, kEveryInput, "x moved towards 0, and 0 around it.", shrink},
     {"Sigmoid", 1, 1, kEveryInput, "1 / (1 + exp(-x)).", each<at::sigmoid>},
     {"Sign", 9, 1, kEveryInput, "-1, 0 or 1; straight-through gradient.", step<StepKind::kSign>},
     {"Sin", 7, 1, kEveryInput, "Sine.", each<at::sin>},
@@ -125,6 +140,7 @@ constexpr Operator kTable[] = {
     {"Softplus", 1, 1, kEveryInput, "log(1 + exp(x)).", each<softplus>},
     {"Softsign", 1, 1, kEveryInput, "x / (1 + |x|).", each<softsign>},
     {"Sqrt", 1, 1, kEveryInput, "Square root.", each<at::sqrt>},
+    {"Swish", 24, 1, kEveryInput, "x / (1 + exp(-alpha x)).", swish},
     {"Tan", 7, 1, kEveryInput, "Tangent.", each<at::tan>},
     {"Tanh", 1, 1, kEveryInput, "Hyperbolic tangent.", each<at::tanh>},
     {"ThresholdedRelu", 10, 1, kEveryInput, "x where x > alpha, else 0.", thresholded_relu},

@@ -21,6 +21,7 @@ struct Rule {
   double cubic_a = -0.75;
   bool exclude_outside = false;
   double extrapolation = 0.;  // outside of the input, for tf_crop_and_resize
+  bool antialias = false;
 
   [[nodiscard]] bool crops() const { return coordinates == "tf_crop_and_resize"; }
 };
@@ -79,38 +80,36 @@ at::Tensor resize_nearest(const at::Tensor& x, const Axis& a, const Rule& rule) 
   return x.index_select(a.axis, at::tensor(index, at::TensorOptions(at::kLong)).to(x.device()));
 }
 
-// Keys' cubic at distances 1 + t, t, 1 - t, 2 - t.
-std::array<double, 4> cubic_weights(double t, double a) {
-  const auto outer = [&](double d) { return ((a * d - 5. * a) * d + 8. * a) * d - 4. * a; };
-  const auto inner = [&](double d) { return ((a + 2.) * d - (a + 3.)) * d * d + 1.; };
-  return {outer(1. + t), inner(t), inner(1. - t), outer(2. - t)};
+// How much a pixel at distance d weighs: a triangle, or Keys' cubic.
+double kernel(double d, const Rule& rule) {
+  d = std::abs(d);
+  if (rule.mode == "linear") return std::max(0., 1. - d);
+  const double a = rule.cubic_a;
+  if (d <= 1.) return ((a + 2.) * d - (a + 3.)) * d * d + 1.;
+  return d < 2. ? ((a * d - 5. * a) * d + 8. * a) * d - 4. * a : 0.;
 }
 
 at::Tensor resize_by_weights(const at::Tensor& x, const Axis& a, const Rule& rule) {
   checked_count({a.out, a.in});
   at::Tensor weight = at::zeros({a.in, a.out}, at::kDouble);
   auto w = weight.accessor<double, 2>();
+  // Smoothing widens the kernel by as much as the picture shrinks.
+  const double narrow = rule.antialias ? std::min(static_cast<double>(a.scale), 1.) : 1.;
+  const double reach = (rule.mode == "linear" ? 1. : 2.) / narrow;
+  const auto first = static_cast<int64_t>(std::floor(-reach)) + 1, last = 1 - first;
   for (int64_t i = 0; i < a.out; ++i) {
-    float at = source(a, i, rule);
-    if (rule.mode == "linear") {
-      at = std::clamp(at, 0.f, static_cast<float>(a.in - 1));
-      const auto low = static_cast<int64_t>(at);
-      const double t = static_cast<double>(at) - static_cast<double>(low);
-      w[low][i] += 1. - t;
-      w[std::min(low + 1, a.in - 1)][i] += t;
-      continue;
-    }
-    const auto low = static_cast<int64_t>(std::floor(at));
-    const auto taps =
-        cubic_weights(static_cast<double>(at) - static_cast<double>(low), rule.cubic_a);
+    const auto at = static_cast<double>(source(a, i, rule));
+    const double low = std::floor(at);
     double total = 0.;
-    for (int64_t k = 0; k < 4; ++k) {
-      const int64_t from = low - 1 + k;
+    for (int64_t k = first; k <= last; ++k) {
+      const int64_t from = static_cast<int64_t>(low) + k;
       if (rule.exclude_outside && (from < 0 || from >= a.in)) continue;
-      w[std::clamp<int64_t>(from, 0, a.in - 1)][i] += taps[static_cast<size_t>(k)];
-      total += taps[static_cast<size_t>(k)];
+      const double share = kernel((static_cast<double>(k) - (at - low)) * narrow, rule);
+      w[std::clamp<int64_t>(from, 0, a.in - 1)][i] += share;
+      total += share;
     }
-    for (int64_t k = 0; rule.exclude_outside && k < a.in; ++k) w[k][i] /= total;
+    if (!rule.exclude_outside && !rule.antialias) continue;
+    for (int64_t k = 0; k < a.in; ++k) w[k][i] /= total;
   }
   const at::Tensor y = at::matmul(x.movedim(a.axis, -1), weight.to(x.options()));
   return y.movedim(-1, a.axis);
@@ -207,7 +206,6 @@ std::vector<Axis> by_sizes(const Value& x, const std::vector<int64_t>& axes,
 Values resize(const Call& call) {
   const Value& x = call.in[0];
   const Node& node = call.node;
-  GRAPESHOT_CHECK(node.i("antialias", 0) == 0, kUnsupported, "antialias is not supported");
   std::vector<int64_t> axes = node.ints("axes", {});
   for (int64_t& axis : axes) axis = normal_axis(axis, x.rank());
   GRAPESHOT_CHECK(std::set(axes.begin(), axes.end()).size() == axes.size(), kInvalidArgument,
@@ -222,7 +220,8 @@ Values resize(const Call& call) {
                   node.s("nearest_mode", "round_prefer_floor"),
                   node.f("cubic_coeff_a", -0.75f),
                   node.i("exclude_outside", 0) != 0,
-                  node.f("extrapolation_value", 0.f)};
+                  node.f("extrapolation_value", 0.f),
+                  node.i("antialias", 0) != 0};
   constexpr std::array<std::string_view, 7> kKnown = {
       "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
       "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
@@ -266,7 +265,7 @@ Values upsample(const Call& call) {
 }
 
 constexpr Operator kTable[] = {
-    {"Resize", 10, 1, kFirstInput, "Nearest, linear or cubic along any axes; no antialiasing.",
+    {"Resize", 10, 1, kFirstInput, "Nearest, linear or cubic along any axes, smoothed or not.",
      resize},
     {"Upsample", 7, 1, kFirstInput, "Nearest or linear along any axes.", upsample},
 };

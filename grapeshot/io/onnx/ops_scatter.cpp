@@ -11,23 +11,6 @@
 namespace grapeshot::onnx {
 namespace {
 
-// The operands with a row axis in front, of size 1 where nothing depends on the row.
-struct Batch {
-  std::vector<at::Tensor> in;
-  bool rows = false;
-
-  explicit Batch(const Call& call) {
-    const int64_t n = row_count(call.in);
-    rows = n >= 0;
-    for (const Value& v : call.in) {
-      if (v.t.defined()) in.push_back(as_rows(v, rows ? n : 1));
-    }
-  }
-  [[nodiscard]] Values result(const at::Tensor& y) const {
-    return {Value{rows ? y : y.squeeze(0), rows}};
-  }
-};
-
 // Index tensors [B, M] for data [B, sizes...] and indices [B, M, k].
 std::vector<at::Tensor> places(const at::Tensor& data, const at::Tensor& index) {
   std::vector<at::Tensor> out = {
@@ -72,7 +55,7 @@ Values gather_nd(const Call& call) {
   const at::Tensor flat = shared > 1 ? data.flatten(0, shared - 1) : data;
   const int64_t m = index.numel() / std::max<int64_t>(b * k, 1);
   const auto where = optional_list(places(flat, index.reshape({b, m, k})));
-  return batch.result(at::index(flat, where).reshape(sizes));
+  return {batch.value(at::index(flat, where).reshape(sizes))};
 }
 
 Values scatter_nd(const Call& call) {
@@ -89,7 +72,7 @@ Values scatter_nd(const Call& call) {
   sizes.insert(sizes.end(), rest.begin(), rest.end());
   const std::vector<at::Tensor> at = places(data, index.reshape({b, m, k}));
   if (reduction == "none") {
-    return batch.result(at::index_put(data, optional_list(at), updates.reshape(sizes)));
+    return {batch.value(at::index_put(data, optional_list(at), updates.reshape(sizes)))};
   }
   // The indexed axes as one, the rest as another.
   at::Tensor place = at::zeros({b, m}, at.back().options());
@@ -99,14 +82,14 @@ Values scatter_nd(const Call& call) {
   const at::Tensor y =
       at::scatter_reduce(flat, 1, place.unsqueeze(2).expand({b, m, width}),
                          updates.reshape({b, m, width}), torch_reduction(reduction));
-  return batch.result(y.reshape(data.sizes()));
+  return {batch.value(y.reshape(data.sizes()))};
 }
 
 Values gather_elements(const Call& call) {
   const Batch batch(call);
   const int64_t axis = normal_axis(call.node.i("axis", 0), batch.in[0].dim() - 1) + 1;
   const at::Tensor index = wrapped(batch.in[1], batch.in[0].size(axis));
-  return batch.result(at::gather(batch.in[0], axis, index));
+  return {batch.value(at::gather(batch.in[0], axis, index))};
 }
 
 Values scatter_elements(const Call& call) {
@@ -115,14 +98,16 @@ Values scatter_elements(const Call& call) {
   const int64_t axis = normal_axis(call.node.i("axis", 0), data.dim() - 1) + 1;
   const at::Tensor index = wrapped(batch.in[1], data.size(axis));
   const std::string_view reduction = call.node.s("reduction", "none");
-  if (reduction == "none") return batch.result(at::scatter(data, axis, index, updates));
-  return batch.result(at::scatter_reduce(data, axis, index, updates, torch_reduction(reduction)));
+  if (reduction == "none") return {batch.value(at::scatter(data, axis, index, updates))};
+  return {batch.value(at::scatter_reduce(data, axis, index, updates, torch_reduction(reduction)))};
 }
 
 constexpr Operator kTable[] = {
     {"GatherElements", 11, 2, kEveryInput, "Values along an axis by an index each.",
      gather_elements},
     {"GatherND", 11, 2, kEveryInput, "Slices by index vectors.", gather_nd},
+    {"Scatter", 9, 3, kEveryInput, "ScatterElements, as it was called up to opset 10.",
+     scatter_elements},
     {"ScatterElements", 11, 3, kEveryInput, "Values written along an axis by an index each.",
      scatter_elements},
     {"ScatterND", 11, 3, kEveryInput,

@@ -58,10 +58,15 @@ Values range(const Call& call) {
 }
 
 Values dropout(const Call& call) {
-  if (call.has(2)) {
-    GRAPESHOT_CHECK(!call.in[2].t.is_nonzero(), kUnsupported, "training_mode is not supported");
+  // A ratio of 0 in training drops nothing.
+  if (call.has(2) && call.in[2].t.is_nonzero()) {
+    const double ratio = call.has(1) ? constant_number(call, 1) : 0.5;
+    GRAPESHOT_CHECK(ratio == 0., kUnsupported, "training_mode drops values by chance");
   }
-  return {call.in[0]};
+  const Value& x = call.in[0];
+  if (call.node.outputs.size() < 2) return {x};
+  const at::ScalarType mask = call.opset < 10 ? x.t.scalar_type() : at::kBool;
+  return {x, Value{at::ones_like(x.t, at::TensorOptions(mask)), x.rows}};
 }
 
 Values expand(const Call& call) {
@@ -194,8 +199,7 @@ Values transpose(const Call& call) {
 constexpr Operator kTable[] = {
     {"Constant", 1, 0, kEveryInput, "A number or a tensor.", constant, Types::kExact},
     {"ConstantOfShape", 9, 1, kNoInput, "One value in a given shape.", constant_of_shape},
-    {"Dropout", 1, 1, kFirstInput,
-     "Passes its input on, as at inference; the mask is not computed.", dropout},
+    {"Dropout", 1, 1, kFirstInput, "Passes its input on, as at inference.", dropout},
     {"Expand", 8, 2, kFirstInput, "Repeated along axes of size 1.", expand},
     {"Flatten", 1, 1, kFirstInput, "Two axes: the product before `axis` and the rest.", flatten},
     {"Range", 11, 3, kNoInput, "Numbers from start to limit.", range},

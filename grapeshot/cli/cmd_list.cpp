@@ -23,6 +23,7 @@
 #include "grapeshot/falsify/attack.h"
 #include "grapeshot/falsify/minimize.h"
 #include "grapeshot/io/onnx/lower.h"
+#include "grapeshot/io/onnx/operator_notes.h"
 #include "grapeshot/io/onnx/ops.h"
 #include "grapeshot/io/onnx/variant.h"
 #include "grapeshot/io/properties/specification.h"
@@ -68,7 +69,9 @@ std::vector<Entry> operator_entries() {
   for (const onnx::Operator& row : onnx::operators()) {
     Entry& entry = out.emplace_back(plain(row));
     entry.note = str("opset ", row.since, "+");
-    entry.more = {{"since", row.since}};
+    const bool gradient = onnx::passes_gradient(row.name);
+    if (!gradient) entry.note += ", no gradient";
+    entry.more = {{"since", row.since}, {"gradient", gradient}};
   }
   return out;
 }
@@ -126,6 +129,8 @@ constexpr Family kFamilies[] = {
      [] { return plain_rows(properties::kinds()); }},
     {"output-kinds", "Kinds of output property", [] { return plain_rows(output_kinds()); }},
     {"operators", "ONNX operators that run", operator_entries},
+    {"excluded-operators", "ONNX operators that do not run, and why",
+     [] { return plain_rows(onnx::excluded_operators()); }},
     {"passes", "Lowering passes over a network, in their order",
      [] { return plain_rows(onnx::passes()); }},
 };

@@ -1,8 +1,21 @@
 """Cases of operators that pick values by what they are, and of pooling by norms and places."""
 
 import numpy as np
-from case_tools import cast, ints, node, one, several, w, whole_numbers, within
-from onnx import TensorProto
+import onnx
+from case_tools import (
+    cast,
+    ints,
+    net,
+    node,
+    one,
+    several,
+    to_int,
+    w,
+    whole,
+    whole_numbers,
+    within,
+)
+from onnx import TensorProto, helper
 
 # --- places that the values say: the shape of the result depends on the row --------------------------
 
@@ -120,3 +133,50 @@ for shape, image, block, given in (
     ((1, 6, 4), (5,), (2,), {}),
 ):
     one("Col2Im", f"{shape}", shape, ints(*image), ints(*block), opset=18, affine=True, **given)
+
+# --- sequences of words, other domains ---------------------------------------------------------------
+
+WORDS = {
+    "ngram_counts": [0, 4], "ngram_indexes": [0, 1, 2, 3, 4, 5, 6], "pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
+    "max_gram_length": 2, "min_gram_length": 1,
+}  # fmt: skip
+for mode, skip, shape, more in (
+    ("TF", 0, (12,), {}),
+    ("TF", 5, (2, 6), {"min_gram_length": 2}),
+    ("IDF", 2, (12,), {"weights": [float(i) for i in range(7)]}),
+    ("TFIDF", 5, (2, 8), {"weights": [2.0] * 7}),
+):
+    nodes = [to_int("x", "i"), node("TfIdfVectorizer", "i", mode=mode, max_skip_count=skip, **{**WORDS, **more})]
+    several("TfIdfVectorizer", f"{mode}-{skip}", nodes, shape, opset=9, draw=within(2, 8.9))
+
+
+def elsewhere(op, name, shape, constants, at=0, opset=1, affine=False, outputs="y", **attributes):
+    """An operator of another domain, which its name begins with."""
+    domain, _, kind = op.rpartition(".")
+    names = [f"c{i}" for i in range(len(constants))]
+    names.insert(at, "x")
+    given = {f"c{i}": c for i, c in enumerate(constants)}
+    made = node(kind, " ".join(names), outputs, **attributes)
+    made.domain = domain
+    model = onnx.load_from_string(net([made], shape, given, 13))
+    model.opset_import.append(helper.make_opsetid(domain, opset))
+    whole(op, name, model.SerializeToString(), shape, affine)
+
+
+for index in (ints(1), ints(2, 0)):
+    elsewhere("ai.onnx.ml.ArrayFeatureExtractor", f"{index.tolist()}", (2, 4), [index], affine=True)
+elsewhere("ai.onnx.ml.ArrayFeatureExtractor", "vector", (4,), [ints(1, 3)], affine=True)
+for threshold in (0.0, 0.5):
+    elsewhere("ai.onnx.ml.Binarizer", f"{threshold}", (2, 4), [], threshold=threshold)
+TRAINING = "ai.onnx.preview.training."
+for steps in (0, 3):
+    rest = [np.float32(0.1), np.int64(steps), w(3), w(3)]
+    for mode in ("standard", "nesterov"):
+        elsewhere(f"{TRAINING}Momentum", f"{mode}-{steps}", (3,), rest, 2, outputs="y v", mode=mode, alpha=0.9,
+                  beta=0.5, norm_coefficient=0.01)  # fmt: skip
+    rest = [*rest[:3], np.abs(w(3))]
+    elsewhere(f"{TRAINING}Adagrad", f"{steps}", (3,), rest, 2, outputs="y h", decay_factor=0.1, epsilon=0.1,
+              norm_coefficient=0.01)  # fmt: skip
+    rest = [*rest[:3], w(3), np.abs(w(3))]
+    elsewhere(f"{TRAINING}Adam", f"{steps}", (3,), rest, 2, outputs="y v h", alpha=0.9, beta=0.5, epsilon=0.1,
+              norm_coefficient=0.01, norm_coefficient_post=0.1)  # fmt: skip

@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/functions.h"
 #include "grapeshot/io/onnx/shapes.h"
 
 namespace grapeshot::onnx {

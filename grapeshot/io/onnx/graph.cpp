@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/io/onnx/functions.h"
 #include "grapeshot/io/onnx/proto.h"
 #include "grapeshot/io/onnx/tensor_proto.h"
 
@@ -18,7 +19,11 @@ using protozero::pbf_reader;
 
 // Field numbers of onnx.proto, https://github.com/onnx/onnx/blob/main/onnx/onnx.proto.
 namespace model_field {
-constexpr uint32_t kIrVersion = 1, kGraph = 7, kOpsetImport = 8;
+constexpr uint32_t kIrVersion = 1, kGraph = 7, kOpsetImport = 8, kFunction = 25;
+}
+namespace function_field {
+constexpr uint32_t kName = 1, kInput = 4, kOutput = 5, kNode = 7, kOpset = 9, kDomain = 10,
+                   kDefault = 11;
 }
 namespace opset_field {
 constexpr uint32_t kDomain = 1, kVersion = 2;
@@ -31,7 +36,7 @@ constexpr uint32_t kInput = 1, kOutput = 2, kName = 3, kOp = 4, kAttribute = 5, 
 }
 namespace attribute_field {
 constexpr uint32_t kName = 1, kF = 2, kI = 3, kS = 4, kT = 5, kG = 6, kFloats = 7, kInts = 8,
-                   kStrings = 9;
+                   kStrings = 9, kReference = 21;
 }
 namespace value_field {
 constexpr uint32_t kName = 1, kType = 2, kTensorType = 1, kElementType = 1, kShape = 2, kDim = 1,
@@ -47,6 +52,7 @@ class Reader {
   Graph read(std::string_view bytes) {
     pbf_reader reader(bytes.data(), bytes.size());
     bool has_graph = false, has_ir = false;
+    std::vector<Function> functions;
     while (reader.next()) {
       switch (reader.tag()) {
         case model_field::kIrVersion:
@@ -59,6 +65,9 @@ class Reader {
           has_graph = true;
           read_body(reader.get_message(), graph_, 0);
           break;
+        case model_field::kFunction:
+          functions.push_back(read_function(reader.get_message()));
+          break;
         default:
           reader.skip();
       }
@@ -69,11 +78,17 @@ class Reader {
     GRAPESHOT_CHECK(graph_.opset >= kOldestOpset && graph_.opset <= kNewestOpset, kUnsupported,
                     graph_.path, ": opset ", graph_.opset, " is not known; ", kOldestOpset, " to ",
                     kNewestOpset, " can be read");
+    for (const Function& each : functions) {
+      GRAPESHOT_CHECK(each.opset == 0 || each.opset == graph_.opset, kUnsupported, graph_.path,
+                      ": the function ", each.name, " is of opset ", each.opset,
+                      ", the model of opset ", graph_.opset);
+    }
+    if (!functions.empty()) inline_functions(graph_, functions, graph_.path);
     return std::move(graph_);
   }
 
  private:
-  void read_opset(pbf_reader reader) {
+  static std::pair<std::string, int64_t> read_version(pbf_reader reader) {
     std::string domain;
     int64_t version = 0;
     while (reader.next()) {
@@ -88,7 +103,15 @@ class Reader {
           reader.skip();
       }
     }
-    if (domain.empty() || domain == "ai.onnx") graph_.opset = version, has_opset_ = true;
+    if (domain == "ai.onnx") domain.clear();
+    return {std::move(domain), version};
+  }
+
+  void read_opset(pbf_reader reader) {
+    const auto [domain, version] = read_version(reader);
+    // A model of other domains' operators alone need not name one of ai.onnx.
+    if (!has_opset_) graph_.opset = kNewestOpset, has_opset_ = true;
+    if (domain.empty()) graph_.opset = version;
     if (domain == "ai.onnx.ml") graph_.opset_ml = version;
   }
 
@@ -150,6 +173,46 @@ class Reader {
     }
     for (const Port& port : body.outputs) add(port.name);
     return out;
+  }
+
+  Function read_function(pbf_reader reader) {
+    using namespace function_field;
+    Function function;
+    Node defaults;
+    while (reader.next()) {
+      switch (reader.tag()) {
+        case kName:
+          function.name = text(reader);
+          break;
+        case kDomain:
+          function.domain = text(reader);
+          break;
+        case kInput:
+          function.inputs.push_back(text(reader));
+          break;
+        case kOutput:
+          function.outputs.push_back(text(reader));
+          break;
+        case kNode:
+          function.nodes.push_back(read_node(reader.get_message(), function.nodes.size(), 0));
+          break;
+        case kOpset:
+          if (const auto [domain, version] = read_version(reader.get_message()); domain.empty()) {
+            function.opset = version;
+          }
+          break;
+        case kDefault: {
+          pbf_reader attribute = reader.get_message();
+          read_attribute(attribute, defaults, 0);
+          break;
+        }
+        default:
+          reader.skip();
+      }
+    }
+    if (function.domain == "ai.onnx") function.domain.clear();
+    function.defaults = std::move(defaults.attributes);
+    return function;
   }
 
   Node read_node(pbf_reader reader, size_t position, int depth) {
@@ -219,6 +282,9 @@ class Reader {
           break;
         case kStrings:
           a.strings.push_back(text(reader));
+          break;
+        case kReference:
+          a.ref = text(reader);
           break;
         default:
           reader.skip();

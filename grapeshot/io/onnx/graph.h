@@ -25,10 +25,11 @@ struct Attribute {
   std::vector<std::string> strings;
   at::Tensor tensor;                 ///< undefined unless the attribute is a tensor
   std::shared_ptr<const Body> body;  ///< a branch of If, or null
+  std::string ref = {};              ///< in a function: the call's attribute that it stands for
 };
 
 struct Node {
-  std::string op, domain;  ///< domain "" is ai.onnx
+  std::string op, domain;  ///< domain "" is ai.onnx; calls of the file's functions are written out
   std::string name;        ///< as in the file, or "#<position>" when that is empty
   std::vector<std::string> inputs, outputs;  ///< "" where an optional one is left out
   std::vector<Attribute> attributes;

@@ -80,7 +80,7 @@ enum class Types {
 };
 
 struct Operator {
-  std::string_view name;     ///< ONNX op_type
+  std::string_view name;     ///< ONNX op_type, after its domain and a dot where it has one
   int64_t since;             ///< first opset whose definition is implemented
   int64_t inputs;            ///< how many inputs, from the first on, must be there
   uint32_t batched;          ///< kEveryInput, kFirstInput, ...
@@ -100,6 +100,7 @@ struct Operator {
 [[nodiscard]] std::span<const Operator> arithmetic_operators();
 [[nodiscard]] std::span<const Operator> attention_operators();
 [[nodiscard]] std::span<const Operator> control_operators();
+[[nodiscard]] std::span<const Operator> domain_operators();
 [[nodiscard]] std::span<const Operator> function_operators();
 [[nodiscard]] std::span<const Operator> index_operators();
 [[nodiscard]] std::span<const Operator> layer_operators();

@@ -155,6 +155,70 @@ Values center_crop_pad(const Call& call) {
   return {Value{at::constant_pad_nd(x.t, pads), x.rows}};
 }
 
+// How often sequences of whole numbers of a pool occur in [C] or [B, C], with up to max_skip_count
+// others between neighbours.
+Values tf_idf(const Call& call) {
+  const Value& x = call.in[0];
+  const Node& node = call.node;
+  const std::vector<int64_t> pool = node.ints("pool_int64s", {}),
+                             begins = node.ints("ngram_counts", {}),
+                             places = node.ints("ngram_indexes", {});
+  const std::string_view mode = node.s("mode", "TF");
+  const int64_t shortest = node.i("min_gram_length", 1), longest = node.i("max_gram_length", 1);
+  GRAPESHOT_CHECK(!pool.empty(), kUnsupported, "a pool of texts is not supported");
+  GRAPESHOT_CHECK(mode == "TF" || mode == "IDF" || mode == "TFIDF", kUnsupported, "mode is '", mode,
+                  "'");
+  const auto possible = [](int64_t i) { return i >= 0 && i < (int64_t{1} << 24); };
+  GRAPESHOT_CHECK((x.rank() == 1 || x.rank() == 2) && !places.empty() &&
+                      std::ranges::all_of(places, possible) && shortest > 0,
+                  kInvalidArgument, "ngram_indexes, min_gram_length or an input of ", x.rank(),
+                  " axes is impossible");
+  const int64_t width = std::ranges::max(places) + 1, length = x.size(x.rank() - 1);
+  std::vector<int64_t> sizes = x.t.sizes().vec();
+  checked_count({product(sizes), static_cast<int64_t>(places.size())});
+  sizes.back() = width;
+  checked_count(sizes);
+  at::Tensor y = at::zeros(sizes, x.t.options().dtype(call.real));
+  size_t gram = 0;  // the first of its length
+  for (size_t n = 1; n <= begins.size(); ++n) {
+    const int64_t begin = begins[n - 1];
+    const int64_t end = n < begins.size() ? begins[n] : static_cast<int64_t>(pool.size());
+    const auto size = static_cast<int64_t>(n);
+    GRAPESHOT_CHECK(begin >= 0 && begin <= end && end <= static_cast<int64_t>(pool.size()) &&
+                        (end - begin) / size <= static_cast<int64_t>(places.size() - gram),
+                    kInvalidArgument, "ngram_counts do not fit the pool or ngram_indexes");
+    const int64_t grams = (end - begin) / size;
+    const at::Tensor place =
+        at::tensor(at::IntArrayRef(places).slice(gram, static_cast<size_t>(grams)));
+    gram += static_cast<size_t>(grams);
+    if (size < shortest || size > longest || grams == 0) continue;
+    const at::Tensor words =
+        at::tensor(at::IntArrayRef(pool).slice(static_cast<size_t>(begin),
+                                               static_cast<size_t>(grams * size)))
+            .reshape({grams, size});
+    const int64_t skips = size == 1 ? 0 : node.i("max_skip_count", 0);
+    for (int64_t step = 1; step <= skips + 1 && (size - 1) * step < length; ++step) {
+      const int64_t starts = length - (size - 1) * step;
+      at::Tensor found;
+      for (int64_t k = 0; k < size; ++k) {
+        const at::Tensor same =
+            x.t.slice(-1, k * step, k * step + starts).unsqueeze(-1) == words.select(1, k);
+        found = found.defined() ? found.logical_and(same) : same;
+      }
+      y = y.index_add(-1, place, found.sum(-2).to(y.scalar_type()));
+    }
+  }
+  if (mode != "TF") {
+    if (mode == "IDF") y = (y > 0).to(y.scalar_type());
+    if (const Attribute* weights = node.find("weights"); weights && !weights->floats.empty()) {
+      GRAPESHOT_CHECK(static_cast<int64_t>(weights->floats.size()) == width, kInvalidArgument,
+                      "there are ", weights->floats.size(), " weights for ", width, " outputs");
+      y = y * at::tensor(weights->floats).to(y.scalar_type());
+    }
+  }
+  return {Value{y, x.rows}};
+}
+
 constexpr Operator kTable[] = {
     {"CenterCropPad", 18, 2, kFirstInput, "The middle, cropped or padded to a shape.",
      center_crop_pad},
@@ -165,6 +229,7 @@ constexpr Operator kTable[] = {
     {"NonZero", 9, 1, kNoInput, "Places of values that are not 0.", non_zero},
     {"ReverseSequence", 10, 2, kFirstInput, "Sequences backwards up to their lengths.",
      reverse_sequence},
+    {"TfIdfVectorizer", 9, 1, kFirstInput, "How often sequences of whole numbers occur.", tf_idf},
     {"Unique", 11, 1, kNoInput, "Values without repetition, sorted or in order.", unique},
 };
 

@@ -247,36 +247,6 @@ void join_inputs(const Graph& graph, Network& network) {
   }
 }
 
-Node renamed(Node node, const std::unordered_map<std::string, std::string>& names);
-
-// `body` with what it reads from outside renamed.
-std::shared_ptr<const Body> renamed(const Body& body,
-                                    std::unordered_map<std::string, std::string> names) {
-  for (const auto& [name, t] : body.constants) names.erase(name);
-  for (const Port& port : body.inputs) names.erase(port.name);
-  for (const Node& node : body.nodes) {
-    for (const std::string& name : node.outputs) names.erase(name);
-  }
-  auto out = std::make_shared<Body>(body);
-  for (Node& node : out->nodes) node = renamed(std::move(node), names);
-  for (Port& port : out->outputs) {
-    if (const auto it = names.find(port.name); it != names.end()) port.name = it->second;
-  }
-  return out;
-}
-
-Node renamed(Node node, const std::unordered_map<std::string, std::string>& names) {
-  for (std::vector<std::string>* list : {&node.inputs, &node.outputs, &node.captures}) {
-    for (std::string& name : *list) {
-      if (const auto it = names.find(name); it != names.end()) name = it->second;
-    }
-  }
-  for (Attribute& a : node.attributes) {
-    if (a.body) a.body = renamed(*a.body, names);
-  }
-  return node;
-}
-
 }  // namespace
 
 bool is_branch(const Node& node) {

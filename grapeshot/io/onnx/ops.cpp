@@ -15,7 +15,14 @@ std::span<const Operator> operators() {
   static const std::vector<Operator> all = [] {
     std::vector<Operator> joined;
     for (const auto group :
-         {algebra_operators(), arithmetic_operators(), attention_operators(), control_operators(), domain_operators(), function_operators(), index_operators(), layer_operators(), loss_operators(), normalization_operators(), pool_operators(), quantized_operators(), recurrent_operators(), reduction_operators(), resize_operators(), sample_operators(), scatter_operators(), select_operators(), sequence_operators(), shape_operators(), signal_operators(), type_operators()}) {
+         {algebra_operators(),       arithmetic_operators(), attention_operators(),
+          control_operators(),       domain_operators(),     function_operators(),
+          index_operators(),         layer_operators(),      loss_operators(),
+          normalization_operators(), pool_operators(),       quantized_operators(),
+          recurrent_operators(),     reduction_operators(),  resize_operators(),
+          sample_operators(),        scatter_operators(),    select_operators(),
+          sequence_operators(),      shape_operators(),      signal_operators(),
+          type_operators()}) {
       joined.insert(joined.end(), group.begin(), group.end());
     }
     return joined;

@@ -81,7 +81,12 @@ std::string markdown(std::string_view text) {
 }
 
 std::string markdown_code(std::string_view text) {
-  return "<code>" + markdown(text) + "</code>";
+  // What would end the code or the table's cell goes by entities, which code in backticks has not.
+  const auto ends = [](char c) { return c == '`' || c == '|' || c == '\n' || forbidden(c); };
+  if (text.empty() || std::ranges::any_of(text, ends) || utf8(text) != text) {
+    return "<code>" + markdown(text) + "</code>";
+  }
+  return "`" + std::string(text) + "`";
 }
 
 std::string script_json(const nlohmann::ordered_json& value) {

@@ -16,7 +16,7 @@ namespace grapeshot::report {
 /// For a line of GitHub's Markdown, also within a table: nothing of `text` is markup, a link or a
 /// mention, and it stays on one line.
 [[nodiscard]] std::string markdown(std::string_view text);
-/// The same as code, in backticks.
+/// The same as code, which people can read before it is rendered too.
 [[nodiscard]] std::string markdown_code(std::string_view text);
 
 /// For the content of <script type="application/json">: no < in it, so that nothing ends the

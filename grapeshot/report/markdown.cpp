@@ -17,7 +17,7 @@ std::string models_table(const Run& run) {
   std::string out = str("| model | ", noun(run), " | broken |\n|---|--:|--:|\n");
   for (size_t m = 0; m < all.size() && m < kMostRows; ++m) {
     if (all[m] == 0) continue;
-    out += str("| ", markdown(run.models[m].name()), " | ", all[m], " | ", broken[m], " |\n");
+    out += str("| ", markdown_code(run.models[m].name()), " | ", all[m], " | ", broken[m], " |\n");
   }
   if (all.size() > kMostRows) out += str("\n", all.size() - kMostRows, " more models.\n");
   return out;
@@ -29,8 +29,8 @@ std::string findings_table(const Run& run) {
   for (size_t i = 0; i < deepest.size() && i < kMostRows; ++i) {
     const Finding& finding = run.findings[deepest[i]];
     const Instance& instance = run.instances[finding.instance];
-    out += str("| ", markdown(instance.name), " | ", markdown(describe(run, finding)), " | ",
-               finding.margin ? number(*finding.margin) : "", " |\n");
+    out += str("| ", markdown_code(instance.name), " | ", markdown_code(describe(run, finding)),
+               " | ", finding.margin ? number(*finding.margin) : "", " |\n");
     replays += str(markdown_code(replay_line(finding)), "<br>\n");
   }
   if (deepest.size() > kMostRows) {

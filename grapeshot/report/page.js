@@ -216,7 +216,7 @@
     }}, column[0], make('span', {'aria-hidden': 'true'}, '')));
     return head;
   });
-  const table = make('div', {class: 'table', tabindex: '0', role: 'region', 'aria-labelledby': 'h-table'},
+  const table = make('div', {class: 'table', tabindex: '0', role: 'region', 'aria-label': 'table of ' + noun},
     make('table', {}, make('thead', {}, make('tr', {}, ...heads)), body));
   const filter = make('input', {type: 'search', id: 'filter', autocomplete: 'off',
     oninput: event => { wanted = event.target.value.trim().toLowerCase(); fill_table(); }});

@@ -18,6 +18,8 @@ TEST_CASE("markdown: text stays on its line and in its cell") {
   CHECK(markdown("a|b\nc") == "a&#124;b c");
   CHECK(markdown("<b>") == "&#60;b&#62;");
   CHECK(markdown("@someone #1").find_first_of("@") == std::string::npos);
+  CHECK(markdown_code("Y_0 <= Y_1") == "`Y_0 <= Y_1`");
+  CHECK(markdown_code("a`|") == "<code>a&#96;&#124;</code>");
 }
 
 TEST_CASE("script_json: no name ends the element, and the value is the same") {

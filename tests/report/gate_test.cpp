@@ -14,7 +14,8 @@ TEST_CASE("parse_gate: a quantity alone means more than 0, spaces do not count")
   CHECK(gate[0].bound == 0.);
   CHECK(gate[1].comparison == ">=");
   CHECK(gate[1].bound == 0.5);
-  for (const char* bad : {"", ",", "falsified=>1", "falsified>", "falsified>x", "falsified=1", ">0"}) {
+  for (const char* bad :
+       {"", ",", "falsified=>1", "falsified>", "falsified>x", "falsified=1", ">0"}) {
     CAPTURE(bad);
     CHECK_THROWS_AS((void)parse_gate(bad), grapeshot::Error);
   }

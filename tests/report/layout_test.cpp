@@ -20,9 +20,17 @@ TEST_CASE("image_layout: images of one or three channels, first or last") {
 TEST_CASE("image_layout: flat images from 16 x 16 on, smaller ones are tables") {
   CHECK(image_layout({1, 784})->width == 28);
   CHECK(image_layout({3072})->channels == 3);
-  for (const std::vector<int64_t>& shape :
-       {std::vector<int64_t>{1, 64}, {1, 5}, {2, 784}, {1, 785}, {}, {1, 20, 16}, {1, 8, 3},
-        {1, 1, 256}, {2, 3, 8, 8}, {1, 2, 8, 8}, {1, 3, 1, 8}}) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1, 64},
+                                            {1, 5},
+                                            {2, 784},
+                                            {1, 785},
+                                            {},
+                                            {1, 20, 16},
+                                            {1, 8, 3},
+                                            {1, 1, 256},
+                                            {2, 3, 8, 8},
+                                            {1, 2, 8, 8},
+                                            {1, 3, 1, 8}}) {
     CHECK_FALSE(image_layout(shape));
   }
 }

@@ -10,7 +10,7 @@
 namespace grapeshot::report {
 namespace {
 
-constexpr double kLeft = 46., kTop = 10., kWidth = 440., kHeight = 180.;  // of the plot, pixels
+constexpr double kLeft = 58., kTop = 12., kWidth = 428., kHeight = 180.;  // of the plot, pixels
 
 // 1, 2 or 5 times a power of ten, of which about five make `most`.
 double round_step(double most) {

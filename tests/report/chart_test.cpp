@@ -13,7 +13,7 @@ TEST_CASE("chart: a long curve is thinned out, and ends where it ended") {
   curve.points.back().second = 7.;
   const std::string svg = chart({&curve, 1}, {"title", 100'000., 0., false, false});
   CHECK(svg.size() < 30'000);
-  CHECK(svg.find("L486 10\"") != std::string::npos);  // the upper right corner
+  CHECK(svg.find("L486 12\"") != std::string::npos);  // the upper right corner
 }
 
 TEST_CASE("chart: values that are no numbers leave no trace, titles are escaped") {

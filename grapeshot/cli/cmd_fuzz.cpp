@@ -23,6 +23,7 @@ struct FuzzCommand {
   std::string out;
   CommonOptions common;
   std::unique_ptr<LoopFlags> flags;
+  AfterRun after;
 
   void check_usage() const {
     const bool specs = !files.specs.empty(), data = !files.data.empty();
@@ -60,6 +61,7 @@ struct FuzzCommand {
 
   int run() const {
     check_usage();
+    after.gate.check();
     const LoopOptions options = flags->resolve();
     check_mutations(options);
     const Problem problem = load_problem(files);
@@ -77,7 +79,7 @@ struct FuzzCommand {
     run["mode"] = flags->mode();
     run["files"] = to_json(files);
     run.update(describe_files(problem));
-    return run_fuzz(problem, options, folder, std::move(run), common, nullptr);
+    return run_fuzz(problem, options, folder, std::move(run), common, nullptr, after);
   }
 };
 
@@ -111,6 +113,9 @@ Action declare_fuzz(CLI::App& app) {
                  "Reference statistics for --criterion and --criteria, as `grapeshot profile` "
                  "makes them");
   app.add_option("--out", command->out, "Run folder (default grapeshot-out/<time>-<model>)");
+  app.add_flag_callback(
+      "--no-report", [after = &command->after] { after->page = false; }, "Write no report.html");
+  add_gate_flags(app, command->after.gate);
   add_common_options(app, command->common);
   command->flags = std::make_unique<LoopFlags>(app);
   return [command] { return command->run(); };

@@ -27,6 +27,8 @@
 #include "grapeshot/io/onnx/ops.h"
 #include "grapeshot/io/onnx/variant.h"
 #include "grapeshot/io/properties/specification.h"
+#include "grapeshot/report/formats.h"
+#include "grapeshot/report/gate.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -127,6 +129,9 @@ constexpr Family kFamilies[] = {
      [] { return plain_rows(onnx::variants()); }},
     {"properties", "Kinds of property that a JSON specification states",
      [] { return plain_rows(properties::kinds()); }},
+    {"reports", "Formats of `report` (--format)", [] { return plain_rows(report::formats()); }},
+    {"gates", "What --fail-on compares with a number",
+     [] { return plain_rows(report::quantities()); }},
     {"output-kinds", "Kinds of output property", [] { return plain_rows(output_kinds()); }},
     {"operators", "ONNX operators that run", operator_entries},
     {"excluded-operators", "ONNX operators that do not run, and why",

@@ -30,6 +30,12 @@ constexpr Command kTable[] = {
      "  grapeshot replay run --quiet               # only what is not confirmed, and the count\n"
      "  grapeshot replay run/findings/0003-1a2b3c4d\n",
      declare_replay},
+    {"report", "Shows a run: a page for people, files for CI.",
+     "  grapeshot report run                         # run/report.html\n"
+     "  grapeshot report run --format md             # for a pull request, on stdout\n"
+     "  grapeshot report run --junit j.xml --sarif s.sarif --pytest test_found.py\n"
+     "  grapeshot report run --fail-on new --baseline last-run\n",
+     declare_report},
     {"minimize", "Brings a counterexample closer to the original.",
      "  grapeshot minimize run/findings/0003-1a2b3c4d\n"
      "  grapeshot minimize net.onnx prop.vnnlib witness.npy --norm l0 --out smaller.npy\n",

@@ -208,7 +208,8 @@ std::vector<std::string> settle_findings(const RunFolder& folder, CampaignResult
 }  // namespace
 
 int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& folder,
-             ordered_json run, const CommonOptions& common, const State* resume) {
+             ordered_json run, const CommonOptions& common, const State* resume,
+             const AfterRun& after) {
   for (const ProblemModel& each : problem.models) note_model(each);
   // From here on an interrupt ends with a complete run folder.
   const std::atomic<bool>& stop = stop_on_interrupt();
@@ -240,7 +241,8 @@ int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& fold
   } else {
     print_summary(summary);
   }
-  return result.totals.broken > 0 ? kFound : kNothingFound;
+  return finish_run(folder.path(), after, !common.json,
+                    result.totals.broken > 0 ? kFound : kNothingFound);
 }
 
 }  // namespace grapeshot::cli

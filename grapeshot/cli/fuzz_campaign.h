@@ -5,6 +5,7 @@
 
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
+#include "grapeshot/cli/report_flags.h"
 #include "grapeshot/cli/run_folder.h"
 
 namespace grapeshot::cli {
@@ -14,6 +15,6 @@ namespace grapeshot::cli {
 /// status.
 [[nodiscard]] int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& folder,
                            nlohmann::ordered_json run, const CommonOptions& common,
-                           const State* resume);
+                           const State* resume, const AfterRun& after = {});
 
 }  // namespace grapeshot::cli

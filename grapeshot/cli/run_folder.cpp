@@ -10,8 +10,11 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/cli/judgement.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/core/corpus.h"
+#include "grapeshot/core/denormals.h"
+#include "grapeshot/core/spec.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/npy.h"
 #include "grapeshot/io/vnnlib.h"
@@ -74,6 +77,14 @@ void write_region(const Property& property, const Verdict& verdict, const std::s
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnsupported) throw;
   }
+}
+
+// As the finding's own outputs were computed.
+std::vector<double> outputs_at(const onnx::OnnxModel& model, const at::Tensor& x) {
+  const FlushDenormals keep_denormals(false);
+  const at::Tensor y = model.evaluate(x.unsqueeze(0)).to(at::kDouble).contiguous();
+  const auto* data = y.const_data_ptr<double>();
+  return {data, data + y.numel()};
 }
 
 ordered_json file_hashes(const std::vector<std::string>& paths) {
@@ -167,6 +178,7 @@ std::string RunFolder::write_finding(
                write_vnnlib(at_bits_of(instance.property, finding.x), instance.name));
   }
   const Confirmation& c = finding.confirmation;
+  const Region& region = instance.property.regions[static_cast<size_t>(c.verdict32.region)];
   ordered_json out;
   out["id"] = id;
   out["model"] = model.path;
@@ -183,7 +195,12 @@ std::string RunFolder::write_finding(
   out["margin_float64"] = number(c.verdict64.margin);
   out["rounding"] = number(c.rounding);
   out["outputs"] = numbers(c.y32);
-  const Box& box = instance.property.regions[static_cast<size_t>(c.verdict32.region)].box;
+  out["original_outputs"] = numbers(outputs_at(*model.model, finding.original));
+  out["property"] = output_kind(region, model.model->outputs()).name;
+  if (c.verdict32.case_index >= 0) {  // not where an output is NaN
+    out["violated"] = describe(region.cases[static_cast<size_t>(c.verdict32.case_index)]);
+  }
+  const Box& box = region.box;
   out["nearest_float32_inputs"] = box.nearest;
   if (!box.droppable.empty()) out["dropped_inputs"] = dropped_bits(box, finding.x);
   if (problem.vocabulary) {

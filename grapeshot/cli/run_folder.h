@@ -5,6 +5,7 @@
 //   summary.json    what --json prints
 //   instances.csv   per instance: verdict, best margin, candidates, seconds to the first finding
 //   near/<i>.npy    the closest input of every unbroken instance
+//   report.html     what `grapeshot report` makes of all this (report_flags.h)
 //   checkpoint/     state.pt: what `grapeshot resume` goes on from (core/state.h)
 //   lock            held by the process that works here
 //   findings/<id>/  finding.json, input.npy, original.npy (and property.vnnlib for --data; for JSON

@@ -416,7 +416,7 @@ USAGE = [
     (
         ("list", "nothing"),
         "no family of `grapeshot list` is called 'nothing'; known: commands, mutations, attacks, "
-        "norms, scales, criteria, strategies, objectives, constraints, transformations, variants, properties, output-kinds, operators, passes",
+        "norms, scales, criteria, strategies, objectives, constraints, transformations, variants, properties, reports, gates, output-kinds, operators, passes",
     ),
 ]
 

@@ -35,11 +35,10 @@ mpq_class rational(std::string_view number) {
 }
 
 bool Query::plain() const {
-  const bool joins = networks.size() > 1 || !extras.empty() ||
-                     property.inputs != std::ssize(place) ||
-                     std::ranges::any_of(variables, [](const Variable& each) {
-                       return each.role == Role::kHidden;
-                     });
+  const bool joins =
+      networks.size() > 1 || !extras.empty() || property.inputs != std::ssize(place) ||
+      std::ranges::any_of(variables,
+                          [](const Variable& each) { return each.role == Role::kHidden; });
   return !joins;
 }
 
@@ -99,26 +98,27 @@ std::string Query::describe(const Case& violated) const {
       out = r > 0 && out.ends_with(text + " and ") ? out.substr(0, out.size() - 5) : out + text;
     } else if (terms.size() == 2) {
       const bool first = terms[0].coefficient > 0.;
-      out += str(output_name(terms[first ? 0 : 1].output), strict ? " < " : " <= ",
-                 output_name(terms[first ? 1 : 0].output));
+      out += str(output_name(terms[first ? 0 : 1].output),
+                 strict ? " < " : " <= ", output_name(terms[first ? 1 : 0].output));
     } else {
       const double sign = terms[0].coefficient;
-      out += str(output_name(terms[0].output), sign > 0. ? " <= " : " >= ",
-                 shortest_decimal(sign * bound));
+      out += str(output_name(terms[0].output),
+                 sign > 0. ? " <= " : " >= ", shortest_decimal(sign * bound));
     }
   }
-  if (violated.rows.size() > kMostRows) out += str(" and ", violated.rows.size() - kMostRows, " more");
+  if (violated.rows.size() > kMostRows)
+    out += str(" and ", violated.rows.size() - kMostRows, " more");
   return out;
 }
 
-void settle_extras(const Query& query, std::span<const float> x, std::span<double> y) {
+void settle_extras(const Query& query, std::span<const double> x, std::span<double> y) {
   GRAPESHOT_CHECK(std::ssize(x) == query.property.inputs && std::ssize(y) == query.property.outputs,
                   kInternal, "a query of ", query.property.inputs, " inputs and ",
                   query.property.outputs, " outputs has got ", x.size(), " and ", y.size());
   const auto base = static_cast<size_t>(query.base_outputs);
   const auto value = [&](int32_t factor) {
     const auto i = static_cast<size_t>(factor);
-    return i < x.size() ? static_cast<double>(x[i]) : y[i - x.size()];
+    return i < x.size() ? x[i] : y[i - x.size()];
   };
   for (size_t k = 0; k < query.exact->extras.size(); ++k) {
     mpq_class sum = 0;

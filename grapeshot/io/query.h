@@ -68,7 +68,7 @@ struct Query {
   std::vector<int32_t> place;       ///< of every declared input element among property.inputs
   int64_t base_outputs = 0;
   std::vector<Polynomial> extras;
-  Property property;  ///< inputs joined, outputs base_outputs + extras
+  Property property;                          ///< inputs joined, outputs base_outputs + extras
   std::shared_ptr<const struct Exact> exact;  ///< the extras' coefficients
 
   /// Whether the only network is searched as it is.
@@ -89,18 +89,18 @@ struct Query {
 [[nodiscard]] bool is_query(std::string_view text);
 
 /// Parses `text`; errors are "path:line:column: ..." in one sentence. Throws kParse for what the
-/// standard's parser rejects, numbers with an exponent among it. Throws kUnsupported for types other
-/// than float32 and real, indices and sizes that are no whole numbers, two networks of one name, a
-/// network that is linked twice, polynomials of more than 4,096 terms or above degree 8, inputs
-/// without both bounds, bounds that contradict each other in one conjunction, and as parse_vnnlib
-/// for nesting and for what multiplies beyond `limits`.
+/// standard's parser rejects, numbers with an exponent among it. Throws kUnsupported for types
+/// other than float32 and real, indices and sizes that are no whole numbers, two networks of one
+/// name, a network that is linked twice, polynomials of more than 4,096 terms or above degree 8,
+/// inputs without both bounds, bounds that contradict each other in one conjunction, and as
+/// parse_vnnlib for nesting and for what multiplies beyond `limits`.
 [[nodiscard]] Query parse_query(std::string_view text, const std::string& path,
                                 const VnnlibLimits& limits = {});
 
 /// Replaces the extra outputs of y [property.outputs], finite or not, by the polynomials' exact
 /// values at x [property.inputs] and the base outputs, rounded to float32 but never to 0 unless
 /// they are 0: the signs decide. Those with an infinite or NaN factor become NaN.
-void settle_extras(const Query& query, std::span<const float> x, std::span<double> y);
+void settle_extras(const Query& query, std::span<const double> x, std::span<double> y);
 
 /// An assignment in the standard's form: for every variable "NAME type [d0,d1]", then a value a
 /// line.

@@ -64,7 +64,8 @@ std::optional<std::vector<int64_t>> shape_of(std::span<const std::string_view> w
   if (text.size() < 2 || !text.starts_with('[') || !text.ends_with(']')) return std::nullopt;
   std::vector<int64_t> out;
   if (text == "[]") return out;
-  for (const std::string_view size : split_at(',', std::string_view(text).substr(1, text.size() - 2))) {
+  for (const std::string_view size :
+       split_at(',', std::string_view(text).substr(1, text.size() - 2))) {
     int64_t value = 0;
     const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), value);
     if (error != std::errc{} || end != size.data() + size.size()) return std::nullopt;
@@ -122,8 +123,7 @@ class Reader {
     const auto known = std::ranges::find(query_.variables, words[0], &Variable::name);
     if (known == query_.variables.end())
       fail(header, "the query declares no ", printable(words[0]));
-    if (known->shape != *shape)
-      fail(header, known->name, " is of another shape in the query");
+    if (known->shape != *shape) fail(header, known->name, " is of another shape in the query");
     if (values_.contains(known->name)) fail(header, known->name, " has values already");
     std::vector<double>& values = values_[known->name];
     for (int64_t i = 0; i < known->size; ++i) {

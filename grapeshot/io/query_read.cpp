@@ -19,8 +19,7 @@ using vnnlib::Atom;
 using vnnlib::Clauses;
 using vnnlib::Formula;
 
-constexpr int64_t kMostElements = int64_t{1} << 27;  // of all variables together
-constexpr size_t kMostTerms = 4096;                  // of a polynomial
+constexpr size_t kMostTerms = 4096;  // of a polynomial
 constexpr size_t kMostDegree = 8;
 constexpr size_t kMostDigits = 100;  // of a number in a polynomial
 constexpr size_t kMostAllTerms = size_t{1} << 20;
@@ -58,233 +57,61 @@ bool fits(Family constant, Family type) {
 class Reader {
  public:
   Reader(const vnnlib::Source& source, const VnnlibLimits& limits)
-      : source_(source), limits_(limits) {
+      : source_(source), limits_(limits), cursor_(source) {
     if (source_.text.size() > vnnlib::kMaxText)
-      fail(ErrorCode::kUnsupported, 0, "the text is larger than 4 GiB; split the query");
-    query_.path = source_.path;
-    token_ = scan(source_, source_.text.starts_with("\xef\xbb\xbf") ? 3 : 0);
+      cursor_.fail(ErrorCode::kUnsupported, 0, "the text is larger than 4 GiB; split the query");
   }
 
   Query run() {
-    version();
-    do network();
-    while (token_.text == "(declare-network");
+    Declarations declared = read_declarations(cursor_);
+    query_.path = source_.path;
+    query_.networks = std::move(declared.networks);
+    query_.variables = std::move(declared.variables);
+    query_.base_outputs = declared.outputs;
+    inputs_ = declared.inputs;
+    index_ = std::move(declared.index);
     same_.resize(static_cast<size_t>(inputs_));
     std::iota(same_.begin(), same_.end(), 0);
     do assertion();
-    while (token_.text == "(assert");
-    if (token_.kind != TokenKind::kEnd) fail_as("another (assert ...) or the end");
-    if (refused_) throw Error(*refused_);
+    while (cursor_.token().text == "(assert");
+    if (cursor_.token().kind != TokenKind::kEnd) cursor_.fail_as("another (assert ...) or the end");
+    cursor_.throw_refusal();
     return finish();
   }
 
  private:
-  template <class... Parts>
-  [[noreturn]] void fail(ErrorCode code, size_t offset, const Parts&... parts) const {
-    throw Error(code, str(source_.at(offset), ": ", parts...));
-  }
-
-  /// What the grammar allows and this reader does not: said at the end, when nothing else is wrong.
-  template <class... Parts>
-  void refuse(size_t offset, const Parts&... parts) {
-    if (!refused_) refused_.emplace(ErrorCode::kUnsupported, str(source_.at(offset), ": ", parts...));
-  }
-
-  [[noreturn]] void fail_as(std::string_view expected) const {
-    if (token_.kind == TokenKind::kEnd)
-      fail(ErrorCode::kParse, token_.offset, "expected ", expected,
-           ", found the end of the file; it may be truncated");
-    std::string_view advice;
-    if (token_.text == "(") {
-      const Token word = scan(source_, token_.offset + 1);
-      const bool keyword = word.text == "assert" || word.text == "declare";
-      if (keyword && word.offset > token_.offset + 1)
-        advice = "; no blank may stand between '(' and such a word";
-    }
-    fail(ErrorCode::kParse, token_.offset, "expected ", expected, ", found '",
-         printable(token_.text), "'", advice);
-  }
-
-  Token take() { return std::exchange(token_, scan(source_, token_.offset + token_.text.size())); }
-  Token take(TokenKind kind, std::string_view expected) {
-    if (token_.kind != kind) fail_as(expected);
-    return take();
-  }
-  void expect(std::string_view text) {
-    if (token_.text != text) fail_as(str("'", text, "'"));
-    take();
-  }
-  bool accept(std::string_view text) {
-    if (token_.text != text) return false;
-    take();
-    return true;
-  }
-
-  void version() {
-    if (token_.text != "(vnnlib-version") fail_as("(vnnlib-version <2.0>)");
-    take();
-    const Token version = take(TokenKind::kVersion, "a version such as <2.0>");
-    if (!version.text.starts_with("<2.") || version.text.size() > 12)
-      fail(ErrorCode::kParse, version.offset, "is of version ", version.text,
-           "; this reads versions 1.0 and 2.0 of VNN-LIB");
-    expect(")");
-  }
-
-  void network() {
-    if (token_.text != "(declare-network") fail_as("(declare-network ...)");
-    take();
-    const Token name = take(TokenKind::kName, "the network's name");
-    Network& own = query_.networks.emplace_back();
-    own.name = name.text;
-    if (!network_index_.emplace(name.text, query_.networks.size() - 1).second)
-      refuse(name.offset, "a network is called ", name.text, " already");
-    std::vector<Token> targets;
-    while (token_.text == "(equal-to" || token_.text == "(isomorphic-to") {
-      const Link link = take().text == "(equal-to" ? Link::kEqualTo : Link::kIsomorphicTo;
-      if (own.link != Link::kNone)
-        refuse(token_.offset, "the network ", own.name, " is linked to another one already");
-      query_.networks.back().link = link;
-      targets.push_back(take(TokenKind::kName, "the name of a network"));
-      expect(")");
-    }
-    if (token_.text != "(declare-input") fail_as("(declare-input ...)");
-    while (token_.text == "(declare-input") variable(Role::kInput);
-    while (token_.text == "(declare-hidden") variable(Role::kHidden);
-    if (token_.text != "(declare-output")
-      fail_as("(declare-output ...) behind all inputs and hidden tensors");
-    while (token_.text == "(declare-output") variable(Role::kOutput);
-    expect(")");
-    for (const Token& target : targets) link(target);
-  }
-
-  void link(const Token& target) {
-    const size_t own = query_.networks.size() - 1;
-    const auto known = network_index_.find(target.text);
-    if (known == network_index_.end())
-      fail(ErrorCode::kParse, target.offset, "no network above is called ", target.text);
-    if (query_.networks[known->second].link != Link::kNone)
-      fail(ErrorCode::kParse, target.offset, "the network ", target.text,
-           " is linked to another one itself, or is this one; link to that one");
-    query_.networks[own].target = known->second;
-    const auto ports = [&](size_t network) {
-      std::vector<const Variable*> out;
-      for (const Variable& each : query_.variables)
-        if (each.network == network && each.role != Role::kHidden) out.push_back(&each);
-      return out;
-    };
-    const auto same = [](const Variable* a, const Variable* b) {
-      return a->role == b->role && a->type == b->type && a->shape == b->shape;
-    };
-    if (!std::ranges::equal(ports(own), ports(known->second), same))
-      fail(ErrorCode::kParse, target.offset, "the inputs and outputs differ in number, type or "
-           "shape from those of ", target.text);
-  }
-
-  void variable(Role role) {
-    take();
-    const Token name = take(TokenKind::kName, "the variable's name");
-    const Token type = take(TokenKind::kName, "an element type such as float32");
-    Variable out{.name = std::string(name.text),
-                 .type = std::string(type.text),
-                 .role = role,
-                 .network = query_.networks.size() - 1,
-                 .shape = {},
-                 .offset = name.offset};
-    if (type.text != "float32" && type.text != "real" && type.text != "Real")
-      refuse(type.offset, "the element type '", printable(type.text),
-             "' is not supported; declare float32, or real");
-    expect("[");
-    if (!accept("]")) {
-      do out.shape.push_back(dimension());
-      while (accept(","));
-      expect("]");
-    }
-    for (const int64_t size : out.shape) {
-      if (size > kMostElements || out.size > kMostElements / size) {
-        refuse(name.offset, name.text, " has more than ", kMostElements, " elements");
-        out.size = 1;
-        break;
-      }
-      out.size *= size;
-    }
-    if (role == Role::kHidden) out.tensor = unquoted(take(TokenKind::kString, "the tensor's name"));
-    expect(")");
-    int64_t& count = role == Role::kInput ? inputs_ : query_.base_outputs;
-    out.begin = std::exchange(count, count + out.size);
-    if (inputs_ + query_.base_outputs > kMostElements)
-      fail(ErrorCode::kUnsupported, name.offset, "the variables up to here have more than ",
-           kMostElements, " elements together");
-    if (!variable_index_.emplace(name.text, query_.variables.size()).second)
-      fail(ErrorCode::kParse, name.offset, name.text, " is declared already");
-    query_.variables.push_back(std::move(out));
-  }
-
-  /// A whole number as the grammar has them, which also takes signs and fractions.
-  int64_t whole(const Token& number, int64_t otherwise, std::string_view what) {
-    int64_t value = 0;
-    const char* last = number.text.data() + number.text.size();
-    const auto [end, error] = std::from_chars(number.text.data(), last, value);
-    if (error != std::errc{})
-      fail(ErrorCode::kParse, number.offset, number.text, " is out of range");
-    if (end == last && value >= 0) return value;
-    refuse(number.offset, "the ", what, " ", number.text, " is no whole number from 0");
-    return otherwise;
-  }
-
-  int64_t dimension() {
-    const Token number = take(TokenKind::kNumber, "a size");
-    const int64_t value = whole(number, 1, "size");
-    const bool negative = number.text.starts_with('-');
-    if (value < 1 || negative)
-      fail(ErrorCode::kParse, number.offset, "a size must be at least 1, found ", number.text);
-    return value;
-  }
-
-  static std::string unquoted(const Token& token) {
-    std::string out;
-    const std::string_view text = token.text.substr(1, token.text.size() - 2);
-    for (size_t i = 0; i < text.size(); ++i) {
-      if (text[i] != '\\') {
-        out += text[i];
-        continue;
-      }
-      ++i;
-      out += text[i] == 'n' ? '\n' : text[i] == 't' ? '\t' : text[i];
-    }
-    return out;
-  }
-
   void assertion() {
-    if (token_.text != "(assert") fail_as("(assert ...) or another (declare-network ...)");
-    take();
+    if (cursor_.token().text != "(assert")
+      cursor_.fail_as("(assert ...) or another (declare-network ...)");
+    cursor_.take();
     conjunct(formula_.common, rest_, 0, 0);
-    expect(")");
+    cursor_.expect(")");
   }
 
   void check_depth(int depth) const {
     if (depth >= vnnlib::kMaxDepth)
-      fail(ErrorCode::kUnsupported, token_.offset, "the parentheses are nested more than ",
-           vnnlib::kMaxDepth, " deep");
+      cursor_.fail(ErrorCode::kUnsupported, cursor_.token().offset,
+                   "the parentheses are nested more than ", vnnlib::kMaxDepth, " deep");
   }
 
   /// Reads one formula as one more conjunct of `common` and `rest`, for atoms of `group`.
   void conjunct(std::vector<int32_t>& common, Clauses& rest, int32_t group, int depth) {
     check_depth(depth);
-    const size_t offset = token_.offset;
-    expect("(");
-    if (token_.kind == TokenKind::kRelation) {
+    const size_t offset = cursor_.token().offset;
+    cursor_.expect("(");
+    if (cursor_.token().kind == TokenKind::kRelation) {
       comparison(common, rest, group, offset, depth);
       return;
     }
-    const Token head = take(TokenKind::kConnective, "and, or or a comparison");
-    if (token_.text == ")") fail_as(str("an operand of '", head.text, "'"));
+    const Token head = cursor_.take(TokenKind::kConnective, "and, or or a comparison");
+    if (cursor_.token().text == ")") cursor_.fail_as(str("an operand of '", head.text, "'"));
     if (head.text == "and") {
-      while (!accept(")")) conjunct(common, rest, group, depth + 1);
+      while (!cursor_.accept(")")) conjunct(common, rest, group, depth + 1);
       return;
     }
     Clauses either;
-    while (!accept(")")) {
-      const size_t place = token_.offset;
+    while (!cursor_.accept(")")) {
+      const size_t place = cursor_.token().offset;
       std::vector<int32_t> own;
       Clauses inner = Clauses::nothing();
       conjunct(own, inner, formula_.groups++, depth + 1);
@@ -297,12 +124,12 @@ class Reader {
 
   void comparison(std::vector<int32_t>& common, Clauses& rest, int32_t group, size_t offset,
                   int depth) {
-    const std::string_view relation = take().text;
+    const std::string_view relation = cursor_.take().text;
     typing_ = {};
     Expression a = expression(depth), b = expression(depth);
-    if (token_.text != ")")
-      fail_as(str("')' behind the two sides of '", relation, "'"));
-    const size_t end = take().offset + 1;
+    if (cursor_.token().text != ")")
+      cursor_.fail_as(str("')' behind the two sides of '", relation, "'"));
+    const size_t end = cursor_.take().offset + 1;
     if (relation == "==" && group == 0 && is_input(a) && is_input(b)) {
       unite(a.variable, b.variable);
       return;
@@ -359,8 +186,8 @@ class Reader {
   int32_t add_extra(Terms terms, size_t offset, size_t end) {
     all_terms_ += terms.size();
     if (exact_.extras.size() >= kMostExtras || all_terms_ > kMostAllTerms)
-      fail(ErrorCode::kUnsupported, offset, "the query has more than ", kMostExtras,
-           " polynomials or ", kMostAllTerms, " terms in them");
+      cursor_.fail(ErrorCode::kUnsupported, offset, "the query has more than ", kMostExtras,
+                   " polynomials or ", kMostAllTerms, " terms in them");
     exact_.extras.push_back(std::move(terms));
     std::string text;
     for (const char c : source_.text.substr(offset, std::min<size_t>(end - offset, 200)))
@@ -372,7 +199,9 @@ class Reader {
   /// a <= b or, unless `less`, b <= a.
   int32_t atom(const Expression& a, const Expression& b, std::optional<int32_t> extra, bool less,
                bool strict, size_t offset, int32_t group) {
-    Atom out{.offset = static_cast<uint32_t>(offset), .group = group & vnnlib::kGroupBits, .strict = strict};
+    Atom out{.offset = static_cast<uint32_t>(offset),
+             .group = group & vnnlib::kGroupBits,
+             .strict = strict};
     const auto set_variable = [&](int64_t number) {
       out.variable = static_cast<uint32_t>(number) & (vnnlib::kMaxVariables - 1);
     };
@@ -393,8 +222,8 @@ class Reader {
       set_literal(out, (variable_first ? b : a).literal);
     }
     if (formula_.atoms.size() >= vnnlib::kMaxVariables)
-      fail(ErrorCode::kUnsupported, offset, "the query has more than ", vnnlib::kMaxVariables,
-           " relations");
+      cursor_.fail(ErrorCode::kUnsupported, offset, "the query has more than ",
+                   vnnlib::kMaxVariables, " relations");
     formula_.atoms.push_back(out);
     return static_cast<int32_t>(formula_.atoms.size() - 1);
   }
@@ -402,34 +231,35 @@ class Reader {
   void set_literal(Atom& out, const Token& literal) {
     const Decimal value = parse_decimal(literal.text).value_or(Decimal{});
     if (out.kind == Atom::Kind::kInput && !std::isfinite(value.nearest32))
-      refuse(literal.offset, "the bound ", printable(literal.text),
-             " does not fit float32; write one within +-3.4e38");
+      cursor_.refuse(literal.offset, "the bound ", printable(literal.text),
+                     " does not fit float32; write one within +-3.4e38");
     out.nearest = value.nearest;
     out.second = static_cast<uint32_t>(formula_.literals.size());
     // In place of the text, where a literal may end in the middle of a word.
     formula_.literals += literal.text;
     formula_.literals += ' ';
     if (formula_.literals.size() > vnnlib::kMaxText)
-      fail(ErrorCode::kUnsupported, literal.offset, "the numbers are larger than 4 GiB together");
+      cursor_.fail(ErrorCode::kUnsupported, literal.offset,
+                   "the numbers are larger than 4 GiB together");
   }
 
   Expression expression(int depth) {
     check_depth(depth);
-    if (token_.kind == TokenKind::kNumber) return literal();
-    if (token_.kind == TokenKind::kName) return element();
-    if (token_.text != "(") fail_as("a variable, a number or an operation");
-    take();
-    const Token op = token_;
-    if (op.text != "+" && op.text != "-" && op.text != "*") fail_as("one of + - *");
-    take();
-    if (token_.text == ")") fail_as(str("an operand of '", op.text, "'"));
+    if (cursor_.token().kind == TokenKind::kNumber) return literal();
+    if (cursor_.token().kind == TokenKind::kName) return element();
+    if (cursor_.token().text != "(") cursor_.fail_as("a variable, a number or an operation");
+    cursor_.take();
+    const Token op = cursor_.token();
+    if (op.text != "+" && op.text != "-" && op.text != "*") cursor_.fail_as("one of + - *");
+    cursor_.take();
+    if (cursor_.token().text == ")") cursor_.fail_as(str("an operand of '", op.text, "'"));
     Terms out = terms_of(expression(depth + 1));
-    if (op.text == "-" && token_.text == ")") {
+    if (op.text == "-" && cursor_.token().text == ")") {
       Terms negative;
       add_terms(negative, out, -1);
       out = std::move(negative);
     }
-    while (!accept(")")) {
+    while (!cursor_.accept(")")) {
       const Terms next = terms_of(expression(depth + 1));
       if (op.text == "*") {
         out = multiply(out, next, op.offset);
@@ -442,52 +272,54 @@ class Reader {
   }
 
   Expression literal() {
-    const Token number = take();
+    const Token number = cursor_.take();
     const bool is_whole = number.text.find('.') == std::string_view::npos;
     int64_t value = 0;
     const char* last = number.text.data() + number.text.size();
-    const bool fits64 =
-        is_whole ? std::from_chars(number.text.data(), last, value).ec == std::errc{}
-                 : std::isfinite(parse_decimal(number.text).value_or(Decimal{}).nearest);
+    const bool fits64 = is_whole
+                            ? std::from_chars(number.text.data(), last, value).ec == std::errc{}
+                            : std::isfinite(parse_decimal(number.text).value_or(Decimal{}).nearest);
     if (!fits64)
-      fail(ErrorCode::kParse, number.offset, "the number does not fit ",
-           is_whole ? "int64" : "float64");
+      cursor_.fail(ErrorCode::kParse, number.offset, "the number does not fit ",
+                   is_whole ? "int64" : "float64");
     const Family family = constant_family(number.text);
     const bool both_whole = (family == Family::kFloat) == (typing_.family == Family::kFloat);
     if (typing_.open()) {
       typing_ = {{}, family, true};
     } else if (!(typing_.constant ? both_whole : fits(family, typing_.family))) {
-      fail(ErrorCode::kParse, number.offset, "the constant ", number.text, " does not go with ",
-           typing_.constant ? std::string("the constants before it")
-                            : str("the type ", typing_.type),
-           "; write fractions such as 1.0 with float types, whole numbers with integer ones");
+      cursor_.fail(
+          ErrorCode::kParse, number.offset, "the constant ", number.text, " does not go with ",
+          typing_.constant ? std::string("the constants before it")
+                           : str("the type ", typing_.type),
+          "; write fractions such as 1.0 with float types, whole numbers with integer ones");
     }
     return {.kind = Expression::Kind::kLiteral, .literal = number};
   }
 
   Expression element() {
-    const Token name = take();
-    const auto known = variable_index_.find(name.text);
-    if (known == variable_index_.end())
-      fail(ErrorCode::kParse, name.offset, printable(name.text), " is not declared");
+    const Token name = cursor_.take();
+    const auto known = index_.find(name.text);
+    if (known == index_.end())
+      cursor_.fail(ErrorCode::kParse, name.offset, printable(name.text), " is not declared");
     const Variable& variable = query_.variables[known->second];
     check_type(variable, name.offset);
     std::vector<int64_t> index;
-    if (accept("[")) {
-      do index.push_back(whole(take(TokenKind::kNumber, "an index"), 0, "index"));
-      while (accept(","));
-      expect("]");
+    if (cursor_.accept("[")) {
+      do index.push_back(cursor_.whole(cursor_.take(TokenKind::kNumber, "an index"), 0, "index"));
+      while (cursor_.accept(","));
+      cursor_.expect("]");
       if (variable.shape.empty())
-        fail(ErrorCode::kParse, name.offset, name.text, " is a scalar and takes no index");
+        cursor_.fail(ErrorCode::kParse, name.offset, name.text, " is a scalar and takes no index");
     }
     if (index.size() != variable.shape.size())
-      fail(ErrorCode::kParse, name.offset, name.text, " takes ", variable.shape.size(),
-           variable.shape.size() == 1 ? " index, found " : " indices, found ", index.size());
+      cursor_.fail(ErrorCode::kParse, name.offset, name.text, " takes ", variable.shape.size(),
+                   variable.shape.size() == 1 ? " index, found " : " indices, found ",
+                   index.size());
     int64_t flat = 0;
     for (size_t i = 0; i < index.size(); ++i) {
       if (index[i] >= variable.shape[i])
-        fail(ErrorCode::kParse, name.offset, "the index ", index[i], " of ", name.text,
-             " is beyond its size ", variable.shape[i]);
+        cursor_.fail(ErrorCode::kParse, name.offset, "the index ", index[i], " of ", name.text,
+                     " is beyond its size ", variable.shape[i]);
       flat = flat * variable.shape[i] + index[i];
     }
     const int64_t base = variable.role == Role::kInput ? 0 : inputs_;
@@ -502,12 +334,13 @@ class Reader {
       return;
     }
     if (typing_.constant)
-      fail(ErrorCode::kParse, offset, variable.name, " is of type ", variable.type,
-           ", which does not go with the constants before it; write fractions such as 1.0 with "
-           "float types, whole numbers with integer ones");
+      cursor_.fail(
+          ErrorCode::kParse, offset, variable.name, " is of type ", variable.type,
+          ", which does not go with the constants before it; write fractions such as 1.0 with "
+          "float types, whole numbers with integer ones");
     if (typing_.type != variable.type)
-      fail(ErrorCode::kParse, offset, variable.name, " is of type ", variable.type,
-           ", the variables before it are of type ", typing_.type);
+      cursor_.fail(ErrorCode::kParse, offset, variable.name, " is of type ", variable.type,
+                   ", the variables before it are of type ", typing_.type);
   }
 
   Terms terms_of(const Expression& e) {
@@ -516,8 +349,8 @@ class Reader {
         return {{{e.variable}, 1}};
       case Expression::Kind::kLiteral: {
         if (e.literal.text.size() > kMostDigits) {
-          refuse(e.literal.offset, "a number in a polynomial has more than ", kMostDigits,
-                 " digits");
+          cursor_.refuse(e.literal.offset, "a number in a polynomial has more than ", kMostDigits,
+                         " digits");
           return {};
         }
         mpq_class value = rational(e.literal.text);
@@ -555,8 +388,8 @@ class Reader {
   }
 
   [[noreturn]] void fail_as_large(size_t offset) const {
-    fail(ErrorCode::kUnsupported, offset, "multiplies out to more than ", kMostTerms,
-         " terms or to a degree above ", kMostDegree);
+    cursor_.fail(ErrorCode::kUnsupported, offset, "multiplies out to more than ", kMostTerms,
+                 " terms or to a degree above ", kMostDegree);
   }
 
   Query finish() {
@@ -568,7 +401,8 @@ class Reader {
     try {
       query_.property = vnnlib::build_property(formula_, source_, limits_);
     } catch (const Error& error) {
-      // Inputs without bounds and bounds that contradict each other are no mistakes of the text here.
+      // Inputs without bounds and bounds that contradict each other are no mistakes of the text
+      // here.
       throw Error(ErrorCode::kUnsupported, error.what());
     }
     return std::move(query_);
@@ -596,8 +430,8 @@ class Reader {
     }
     for (Atom& each : formula_.atoms) {
       if (each.kind == Atom::Kind::kInput)
-        each.variable = static_cast<uint32_t>(query_.place[each.variable]) &
-                        (vnnlib::kMaxVariables - 1);
+        each.variable =
+            static_cast<uint32_t>(query_.place[each.variable]) & (vnnlib::kMaxVariables - 1);
     }
     const auto shift = static_cast<int32_t>(inputs_) - joined;
     for (size_t k = 0; k < exact_.extras.size(); ++k) {
@@ -615,16 +449,15 @@ class Reader {
     }
   }
 
-  /// A case needs a row. A conjunction of bounds alone, which any input in them satisfies, gets 0 <=
-  /// 0.
+  /// A case needs a row. A conjunction of bounds alone, which any input in them satisfies, gets 0
+  /// <= 0.
   void require_rows() {
     const auto is_row = [&](int32_t index) {
       return formula_.atoms[static_cast<size_t>(index)].kind != Atom::Kind::kInput;
     };
     if (std::ranges::any_of(formula_.common, is_row)) return;
     bool all = true;
-    for (size_t i = 0; i < rest_.size() && all; ++i)
-      all = std::ranges::any_of(rest_[i], is_row);
+    for (size_t i = 0; i < rest_.size() && all; ++i) all = std::ranges::any_of(rest_[i], is_row);
     if (all) return;
     const int32_t extra = add_extra({}, 0, 0);
     query_.extras.back().text = "the bounds of the inputs";
@@ -633,17 +466,16 @@ class Reader {
 
   const vnnlib::Source& source_;
   const VnnlibLimits& limits_;
-  Token token_;
+  Cursor cursor_;
   Query query_;
   Exact exact_;
   Formula formula_;
   Clauses rest_ = Clauses::nothing();
   int64_t inputs_ = 0;  // declared
-  std::unordered_map<std::string_view, size_t> network_index_, variable_index_;
+  std::unordered_map<std::string_view, size_t> index_;
   std::vector<int32_t> same_;  // for every declared input an earlier one that equals it, or itself
   Typing typing_;              // of the comparison at hand
   size_t all_terms_ = 0;
-  std::optional<Error> refused_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // grapeshot/io/query_scan.cpp: the tokens of VNN-LIB 2.0 and its element types.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <utility>
 
 #include "grapeshot/base/error.h"
@@ -11,22 +12,31 @@ namespace grapeshot::query {
 namespace {
 
 constexpr std::array<std::string_view, 8> kOpenings = {
-    "(assert",      "(declare-input",   "(declare-output", "(declare-hidden",
-    "(isomorphic-to", "(equal-to", "(declare-network", "(vnnlib-version"};
+    "(assert",        "(declare-input", "(declare-output",  "(declare-hidden",
+    "(isomorphic-to", "(equal-to",      "(declare-network", "(vnnlib-version"};
 constexpr std::array<std::string_view, 6> kRelations = {"<=", ">=", "==", "!=", "<", ">"};
 
-constexpr std::pair<std::string_view, Family> kTypes[] = {
-    {"real", Family::kFloat},           {"float16", Family::kFloat},
-    {"float32", Family::kFloat},        {"float64", Family::kFloat},
-    {"bfloat16", Family::kFloat},       {"float8e4m3fn", Family::kFloat},
-    {"float8e5m2", Family::kFloat},     {"float8e4m3fnuz", Family::kFloat},
-    {"float8e5m2fnuz", Family::kFloat}, {"float4e2m1", Family::kFloat},
-    {"int8", Family::kSigned},          {"int16", Family::kSigned},
-    {"int32", Family::kSigned},         {"int64", Family::kSigned},
-    {"uint8", Family::kUnsigned},       {"uint16", Family::kUnsigned},
-    {"uint32", Family::kUnsigned},      {"uint64", Family::kUnsigned},
-    {"complex64", Family::kOther},      {"complex128", Family::kOther},
-    {"bool", Family::kOther}};
+constexpr std::pair<std::string_view, Family> kTypes[] = {{"real", Family::kFloat},
+                                                          {"float16", Family::kFloat},
+                                                          {"float32", Family::kFloat},
+                                                          {"float64", Family::kFloat},
+                                                          {"bfloat16", Family::kFloat},
+                                                          {"float8e4m3fn", Family::kFloat},
+                                                          {"float8e5m2", Family::kFloat},
+                                                          {"float8e4m3fnuz", Family::kFloat},
+                                                          {"float8e5m2fnuz", Family::kFloat},
+                                                          {"float4e2m1", Family::kFloat},
+                                                          {"int8", Family::kSigned},
+                                                          {"int16", Family::kSigned},
+                                                          {"int32", Family::kSigned},
+                                                          {"int64", Family::kSigned},
+                                                          {"uint8", Family::kUnsigned},
+                                                          {"uint16", Family::kUnsigned},
+                                                          {"uint32", Family::kUnsigned},
+                                                          {"uint64", Family::kUnsigned},
+                                                          {"complex64", Family::kOther},
+                                                          {"complex128", Family::kOther},
+                                                          {"bool", Family::kOther}};
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -133,6 +143,34 @@ Token scan(const vnnlib::Source& source, size_t offset) {
   }
   throw Error(ErrorCode::kParse, str(source.at(at), ": '", printable(rest.substr(0, 1)),
                                      "' begins nothing that VNN-LIB 2.0 knows"));
+}
+
+Cursor::Cursor(const vnnlib::Source& source)
+    : source_(source), token_(scan(source, source.text.starts_with("\xef\xbb\xbf") ? 3 : 0)) {}
+
+void Cursor::fail_as(std::string_view expected) const {
+  if (token_.kind == TokenKind::kEnd)
+    fail(ErrorCode::kParse, token_.offset, "expected ", expected,
+         ", found the end of the file; it may be truncated");
+  std::string_view advice;
+  if (token_.text == "(") {
+    const Token word = scan(source_, token_.offset + 1);
+    const bool keyword = word.text == "assert" || word.text == "declare";
+    if (keyword && word.offset > token_.offset + 1)
+      advice = "; no blank may stand between '(' and such a word";
+  }
+  fail(ErrorCode::kParse, token_.offset, "expected ", expected, ", found '", printable(token_.text),
+       "'", advice);
+}
+
+int64_t Cursor::whole(const Token& number, int64_t otherwise, std::string_view what) {
+  int64_t value = 0;
+  const char* last = number.text.data() + number.text.size();
+  const auto [end, error] = std::from_chars(number.text.data(), last, value);
+  if (error != std::errc{}) fail(ErrorCode::kParse, number.offset, number.text, " is out of range");
+  if (end == last && value >= 0) return value;
+  refuse(number.offset, "the ", what, " ", number.text, " is no whole number from 0");
+  return otherwise;
 }
 
 Family family_of(std::string_view type) {

@@ -1,7 +1,7 @@
 // grapeshot/io/vnnlib_internal.h: what lies between the text of a VNN-LIB file and its Property.
 //
-// vnnlib.cpp (1.0) and query_read.cpp (2.0) read the text into a Formula in disjunctive normal form,
-// vnnlib_regions.cpp turns that into boxes and polytopes.
+// vnnlib.cpp (1.0) and query_read.cpp (2.0) read the text into a Formula in disjunctive normal
+// form, vnnlib_regions.cpp turns that into boxes and polytopes.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct Atom {
 static_assert(sizeof(Atom) == 24);
 
 constexpr int32_t kGroupBits = (int32_t{1} << 30) - 1;  // a group takes more than 4 bytes of text
-constexpr size_t kMaxVariables = size_t{1} << 29;  // as Atom has bits for; and relations
+constexpr size_t kMaxVariables = size_t{1} << 29;       // as Atom has bits for; and relations
 
 /// Conjunctions of atoms (by index), one behind the other.
 struct Clauses {
@@ -84,7 +84,7 @@ struct Formula {
   Clauses clauses;              ///< at least one, perhaps without atoms
 };
 
-constexpr int kMaxDepth = 200;  // of parentheses
+constexpr int kMaxDepth = 200;                                     // of parentheses
 constexpr size_t kMaxText = std::numeric_limits<uint32_t>::max();  // offsets have 32 bits
 
 [[nodiscard]] bool is_blank(char c);

@@ -178,8 +178,8 @@ class Builder {
     const auto [first, second] = std::minmax({low.offset, high.offset});
     const bool equal = compare(low, high) == 0;
     fail(ErrorCode::kParse, second, "the lower bound ", printable(literal(low)), " of ",
-         input_name(low.variable), equal ? " is its upper bound too, and one of them is strict"
-                                         : " exceeds its upper bound ",
+         input_name(low.variable),
+         equal ? " is its upper bound too, and one of them is strict" : " exceeds its upper bound ",
          equal ? std::string() : printable(literal(high)), "; correct this line or line ",
          source_.line(first));
   }

@@ -1,4 +1,5 @@
-// grapeshot/io/vnnlib_source.cpp: what the readers of both versions share: places in a text, clauses.
+// grapeshot/io/vnnlib_source.cpp: what the readers of both versions share: places in a text,
+// clauses.
 #include <algorithm>
 
 #include "grapeshot/base/error.h"
@@ -45,8 +46,7 @@ void check_size(size_t cases, size_t references, const VnnlibLimits& limits, con
                 size_t offset) {
   GRAPESHOT_CHECK(cases <= limits.cases && references <= limits.relations, kUnsupported,
                   source.at(offset), ": the disjunctions up to here make more than ", limits.cases,
-                  " cases or ", limits.relations,
-                  " relations in them; split the specification");
+                  " cases or ", limits.relations, " relations in them; split the specification");
 }
 
 Clauses product(const Clauses& a, Clauses b, const VnnlibLimits& limits, const Source& source,

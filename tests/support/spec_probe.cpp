@@ -65,9 +65,10 @@ std::string judge_all(const std::string& spec, const std::string& points) {
   for (size_t at = 0; at < bytes.size(); at += row) {
     std::memcpy(x.data(), bytes.data() + at, inputs * sizeof(float));
     std::memcpy(y32.data(), bytes.data() + at + inputs * sizeof(float), outputs * sizeof(float));
+    const std::vector<double> x64(x.begin(), x.end());
     std::vector<double> y(y32.begin(), y32.end());
     y.resize(static_cast<size_t>(property.outputs));
-    if (query) grapeshot::query::settle_extras(*query, x, y);
+    if (query) grapeshot::query::settle_extras(*query, {x64.begin(), x64.end()}, y);
     out += grapeshot::judge(property, x, y).violates ? '1' : '0';
   }
   return out;

@@ -126,7 +126,8 @@ std::string Source::read_output(pbf_reader port) const {
   return name;
 }
 
-void Source::copy_tensor(pbf_reader tensor, pbf_writer& to, uint32_t field, std::string_view run) const {
+void Source::copy_tensor(pbf_reader tensor, pbf_writer& to, uint32_t field,
+                         std::string_view run) const {
   pbf_writer out(to, field);
   pbf_reader fields = tensor;
   bool elsewhere = false;
@@ -184,7 +185,8 @@ void Source::copy_attribute(pbf_reader attribute, pbf_writer& to, std::string_vi
   }
 }
 
-void Source::copy_subgraph(pbf_reader graph, pbf_writer& to, uint32_t field, std::string_view run) const {
+void Source::copy_subgraph(pbf_reader graph, pbf_writer& to, uint32_t field,
+                           std::string_view run) const {
   pbf_writer out(to, field);
   while (graph.next()) {
     const uint32_t tag = graph.tag();
@@ -202,7 +204,8 @@ void Source::copy_subgraph(pbf_reader graph, pbf_writer& to, uint32_t field, std
   }
 }
 
-void Source::copy_port(pbf_reader message, pbf_writer& to, uint32_t field, std::string_view run) const {
+void Source::copy_port(pbf_reader message, pbf_writer& to, uint32_t field,
+                       std::string_view run) const {
   constexpr uint32_t kPortName = 1;
   pbf_writer out(to, field);
   while (message.next()) {
@@ -246,6 +249,17 @@ void write_port(pbf_writer& graph, uint32_t field, const std::string& name, int6
   pbf_writer shape(tensor, 2);
   pbf_writer dim(shape, 1);
   dim.add_int64(1, size);
+}
+
+std::string write_tensor(const std::string& name, std::span<const float> values,
+                         const std::vector<int64_t>& shape) {
+  std::string out;
+  pbf_writer tensor(out);
+  for (const int64_t size : shape) tensor.add_int64(kDims, size);
+  tensor.add_int32(kDataType, kFloat);
+  tensor.add_string(kName, name);
+  tensor.add_bytes(kRaw, reinterpret_cast<const char*>(values.data()), values.size_bytes());
+  return out;
 }
 
 std::string write_model(const std::vector<std::string_view>& files, const std::string& path,

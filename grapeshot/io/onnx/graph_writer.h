@@ -187,16 +187,20 @@ class Source {
 
   // As it stands there; from other files as numbers of its own. The model was loaded, so that they
   // are within the limits.
-  void copy_tensor(protozero::pbf_reader tensor, protozero::pbf_writer& to, uint32_t field, std::string_view run) const;
+  void copy_tensor(protozero::pbf_reader tensor, protozero::pbf_writer& to, uint32_t field,
+                   std::string_view run) const;
 
   void copy_node(protozero::pbf_reader node, protozero::pbf_writer& to, std::string_view run) const;
 
-  void copy_attribute(protozero::pbf_reader attribute, protozero::pbf_writer& to, std::string_view run) const;
+  void copy_attribute(protozero::pbf_reader attribute, protozero::pbf_writer& to,
+                      std::string_view run) const;
 
   // A subgraph's tensors and those that it reads from outside, all under the run's names.
-  void copy_subgraph(protozero::pbf_reader graph, protozero::pbf_writer& to, uint32_t field, std::string_view run) const;
+  void copy_subgraph(protozero::pbf_reader graph, protozero::pbf_writer& to, uint32_t field,
+                     std::string_view run) const;
 
-  void copy_port(protozero::pbf_reader message, protozero::pbf_writer& to, uint32_t field, std::string_view run) const;
+  void copy_port(protozero::pbf_reader message, protozero::pbf_writer& to, uint32_t field,
+                 std::string_view run) const;
 
   std::string path_, prefix_;
   protozero::pbf_reader graph_;

@@ -35,8 +35,7 @@ std::string extra_outputs(Nodes& nodes, const Query& query, const std::string& v
   size_t terms = 1, factors = 1;
   for (const query::Polynomial& each : query.extras) {
     terms = std::max(terms, each.terms.size());
-    for (const query::Monomial& term : each.terms)
-      factors = std::max(factors, term.factors.size());
+    for (const query::Monomial& term : each.terms) factors = std::max(factors, term.factors.size());
   }
   const int64_t rows = std::ssize(query.extras), columns = static_cast<int64_t>(terms);
   GRAPESHOT_CHECK(rows * columns <= kMostTerms, kUnsupported, query.path, ": ", rows,
@@ -121,8 +120,8 @@ class Joiner {
       GRAPESHOT_CHECK(source.writes(each.tensor), kUnsupported, file.path,
                       ": no node writes a tensor called '", each.tensor, "', which ", query_.path,
                       " declares as ", each.name);
-      outputs.push_back(nodes_.reshape(source.named(each.tensor, run), {each.size},
-                                       str("hidden/", each.name)));
+      outputs.push_back(
+          nodes_.reshape(source.named(each.tensor, run), {each.size}, str("hidden/", each.name)));
     }
     outputs.push_back(flat_outputs(nodes_, source, run));
   }
@@ -161,8 +160,8 @@ void check_declared(const Query& query, size_t index, const OnnxModel& model) {
 }
 
 std::string joined_model(const Query& query, const std::vector<NetworkFile>& files) {
-  GRAPESHOT_CHECK(files.size() == query.networks.size(), kInternal, query.path, ": ",
-                  files.size(), " files for ", query.networks.size(), " networks");
+  GRAPESHOT_CHECK(files.size() == query.networks.size(), kInternal, query.path, ": ", files.size(),
+                  " files for ", query.networks.size(), " networks");
   return Joiner(query, files).run();
 }
 

@@ -1,7 +1,9 @@
 // grapeshot/io/onnx/tensor_proto.h: one TensorProto to one tensor.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -20,5 +22,9 @@ struct NamedTensor {
 /// Throws as parse_graph does.
 [[nodiscard]] NamedTensor read_tensor(protozero::pbf_reader reader, const std::string& path,
                                       const std::string& place, uint64_t& external);
+
+/// A TensorProto of float32 values [shape...], serialised.
+[[nodiscard]] std::string write_tensor(const std::string& name, std::span<const float> values,
+                                       const std::vector<int64_t>& shape);
 
 }  // namespace grapeshot::onnx

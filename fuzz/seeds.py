@@ -34,6 +34,21 @@ VNNLIB = {
     "strict": HEAD + BOX + "(assert (< Y_0 Y_1))\n",
 }
 
+QUERY_HEAD = (
+    "(vnnlib-version <2.0>)\n(declare-network f (declare-input X float32 [2])"
+    " (declare-output Y float32 [1,2]))\n"
+)
+QUERY_BOX = "".join(f"(assert (and (<= -1.0 X[{i}]) (<= X[{i}] 0.1)))\n" for i in (0, 1))
+QUERY = {
+    "plain": QUERY_HEAD + QUERY_BOX + "(assert (<= Y[0,0] Y[0,1]))\n",
+    "strict": QUERY_HEAD + QUERY_BOX + "(assert (and (< X[0] 0.0) (!= Y[0,0] 0.5) (== Y[0,1] 1.0)))\n",
+    "polynomial": QUERY_HEAD + QUERY_BOX + "(assert (or (<= (* X[0] (+ X[1] Y[0,0] 0.1)) (- Y[0,1])) (> 1.0 2.0)))\n",
+    "two": QUERY_HEAD + "(declare-network g (isomorphic-to f) (declare-input U float32 [2])"
+    ' (declare-hidden H real [] "h") (declare-output Z float32 [1,2]))\n' + QUERY_BOX
+    + "(assert (== X[0] U[0]))(assert (== X[1] U[1])) ; the same\n(assert (>= (- Y[0,0] Z[0,0]) 0.25))(assert (>= H 0.0))\n",
+    "exponent": QUERY_HEAD + "(assert (<= Y[0,0] 1e-5))\n",
+}
+
 WITNESS = {
     "vnncomp": "sat\n((X_0 0.5)\n (X_1 -1e-3)\n (Y_0 1.25))\n",
     "bare": "(X_0 .5) (X_1 5.) ; a comment\n(Y_0 nan)(Y_1 -inf)",
@@ -117,6 +132,7 @@ def seeds():
     """(target, name, bytes) of every input."""
     for target, texts in (
         ("vnnlib", VNNLIB),
+        ("query", QUERY),
         ("witness", WITNESS),
         ("instances", INSTANCES),
         ("verdicts", VERDICTS),

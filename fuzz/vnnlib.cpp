@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/property.h"
 
 namespace {
 
@@ -52,32 +53,6 @@ std::vector<Region> joined(const Property& property) {
   return out;
 }
 
-void check(const Property& property) {
-  using grapeshot::fuzz::require;
-  require(property.inputs > 0 && property.outputs > 0, "inputs and outputs are declared");
-  require(!property.regions.empty(), "there is a region");
-  for (const Region& region : property.regions) {
-    const Box& box = region.box;
-    require(std::ssize(box.lo) == property.inputs && std::ssize(box.hi) == property.inputs,
-            "every input has bounds");
-    bool crossed = false;
-    for (size_t i = 0; i < box.lo.size(); ++i) {
-      require(std::isfinite(box.lo[i]) && std::isfinite(box.hi[i]), "bounds are finite");
-      crossed = crossed || box.lo[i] > box.hi[i];
-    }
-    require(crossed == box.empty, "a box is empty when bounds cross");
-    require(!region.cases.empty(), "a region has a case");
-    for (const Case& each : region.cases) {
-      require(!each.rows.empty(), "a case has a row");
-      for (const LinearRow& row : each.rows) {
-        require(!row.terms.empty() && !std::isnan(row.bound), "a row says something");
-        for (const Term& term : row.terms)
-          require(term.output >= 0 && term.output < property.outputs, "a row is about outputs");
-      }
-    }
-  }
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -85,10 +60,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto property =
       fuzz::accepted([&] { return parse_vnnlib(fuzz::bytes(data, size), fuzz::kPath, kLimits); });
   if (!property) return 0;
-  check(*property);
+  fuzz::check(*property);
   const std::string text = write_vnnlib(*property, "a comment\nof two lines");
   const Property again = parse_vnnlib(text, fuzz::kPath);
-  check(again);
+  fuzz::check(again);
   fuzz::require(again.inputs == property->inputs && again.outputs == property->outputs,
                 "the written property declares the same variables");
   fuzz::require(std::ranges::equal(joined(*property), joined(again),

@@ -10,6 +10,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/judgement.h"
+#include "grapeshot/cli/network_files.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/io/witness.h"
@@ -21,12 +22,22 @@ using nlohmann::ordered_json;
 
 struct CheckCommand {
   std::string model, spec, witness;
+  std::vector<std::string> networks;
   bool json = false;
 
+  // The networks', without what a query computes of them.
+  static std::vector<double> own_outputs(const Judgement& judgement,
+                                         const ProblemInstance& instance) {
+    std::vector<double> out = judgement.confirmation.y64;
+    if (instance.query) out.resize(static_cast<size_t>(instance.query->base_outputs));
+    return out;
+  }
+
   // How far the outputs that the witness names are from ours; nothing when it names none.
-  static std::optional<double> output_difference(const Witness& file, const Judgement& judgement) {
-    const std::vector<double>& own = judgement.confirmation.y64;
+  static std::optional<double> output_difference(const Witness& file, const Judgement& judgement,
+                                                 const ProblemInstance& instance) {
     if (file.y.empty() || !judgement.evaluated) return std::nullopt;
+    const std::vector<double> own = own_outputs(judgement, instance);
     if (file.y.size() != own.size()) return std::numeric_limits<double>::infinity();
     double largest = 0.;
     for (size_t i = 0; i < own.size(); ++i) {
@@ -38,15 +49,17 @@ struct CheckCommand {
   }
 
   int run() const {
-    const Witness file = read_witness(witness);
     ProblemFiles files;
     files.model = model;
     files.specs = {spec};
+    files.networks = networks;
     const Problem problem = load_problem(files);
-    const Property& property = problem.instances[0].property;
-    const Judgement judgement =
-        judge_witness(*problem.models[0].model, property, file.x, words_of(problem.instances[0]));
-    const std::optional<double> difference = output_difference(file, judgement);
+    const ProblemInstance& instance = problem.instances[0];
+    const Witness file = read_witness_for(witness, instance);
+    const Property& property = instance.property;
+    const Judgement judgement = judge_witness(*problem.models[0].model, property, file.x,
+                                              words_of(instance), input_names(instance));
+    const std::optional<double> difference = output_difference(file, judgement, instance);
     if (json) {
       ordered_json out = {{"command", "check"},
                           {"model", problem.models[0].path},
@@ -59,12 +72,12 @@ struct CheckCommand {
       std::cout << (judgement.holds ? "holds: " : "does not hold: ") << judgement.why << "\n";
       // 1e-3: what VNN-COMP allows between two runtimes.
       const bool odd = difference && !(*difference <= 1e-3);
-      if (odd && file.y.size() == judgement.confirmation.y64.size()) {
+      if (odd && file.y.size() == own_outputs(judgement, instance).size()) {
         std::cout << "note: the outputs in the witness differ from the network's by " << *difference
                   << "\n";
       } else if (odd) {
         std::cout << "note: the witness has " << file.y.size() << " outputs, the network "
-                  << judgement.confirmation.y64.size() << "\n";
+                  << own_outputs(judgement, instance).size() << "\n";
       }
     }
     return judgement.holds ? kNothingFound : kFound;
@@ -77,8 +90,10 @@ Action declare_check(CLI::App& app) {
   auto command = std::make_shared<CheckCommand>();
   app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
   app.add_option("SPEC", command->spec, "A VNN-LIB or JSON file")->required();
-  app.add_option("WITNESS", command->witness, "An input: .npy, or VNN-COMP's (X_i value) pairs")
+  app.add_option("WITNESS", command->witness,
+                 "An input: .npy, or VNN-COMP's text of VNN-LIB 1.0 or 2.0")
       ->required();
+  add_network_option(app, command->networks);
   app.add_flag("--json", command->json, "One JSON object on stdout");
   return [command] { return command->run(); };
 }

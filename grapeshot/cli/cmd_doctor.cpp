@@ -13,6 +13,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/doctor_report.h"
+#include "grapeshot/cli/network_files.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/rows.h"
 #include "grapeshot/core/rng.h"
@@ -27,6 +28,7 @@ constexpr int64_t kRows = 16;
 
 struct DoctorCommand {
   std::string model, spec, data, expected;
+  std::vector<std::string> networks;
   bool json = false;
 
   // Random rows in the boxes of the property, one after the other, or in [0, 1].
@@ -70,10 +72,11 @@ struct DoctorCommand {
     at::set_num_threads(1);
     std::unique_ptr<onnx::OnnxModel> net;
     std::optional<Property> property;
-    if (properties::is_specification(spec)) {
+    if (!spec.empty() && needs_networks(spec)) {
       ProblemFiles files;
       files.model = model;
       files.specs = {spec};
+      files.networks = networks;
       Problem problem = load_problem(files);
       net = std::move(problem.models[0].model);
       property = std::move(problem.instances[0].property);
@@ -121,6 +124,7 @@ Action declare_doctor(CLI::App& app) {
   app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
   app.add_option("SPEC", command->spec,
                  "A VNN-LIB or JSON file: examine the model on 16 random inputs in its boxes");
+  add_network_option(app, command->networks);
   app.add_option("--data", command->data,
                  "Inputs to examine it on, .npy, [N, ...], the first 16 (default: random in "
                  "[0, 1])");

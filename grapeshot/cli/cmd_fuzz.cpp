@@ -8,6 +8,7 @@
 #include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/fuzz_campaign.h"
+#include "grapeshot/cli/network_files.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
@@ -41,6 +42,8 @@ struct FuzzCommand {
                              files.mask.empty() && files.vocabulary.empty()),
                     kInvalidArgument,
                     "--labels, --eps, --frozen, --mask and --vocabulary go with --data");
+    GRAPESHOT_CHECK(!data || files.networks.empty(), kInvalidArgument,
+                    "--network goes with a VNN-LIB 2.0 file");
     GRAPESHOT_CHECK(files.drop >= 0, kInvalidArgument, "--drop must be at least 0");
   }
 
@@ -89,6 +92,7 @@ Action declare_fuzz(CLI::App& app) {
   auto command = std::make_shared<FuzzCommand>();
   app.add_option("MODEL", command->files.model, "An .onnx or .onnx.gz file");
   app.add_option("SPEC", command->files.specs, "VNN-LIB or JSON files for it");
+  add_network_option(app, command->files.networks);
   app.add_option("--instances", command->files.instances,
                  "A csv of onnx,vnnlib,timeout rows, as VNN-COMP has them");
   app.add_option("--data", command->files.data, "Inputs, .npy, [N, ...]");

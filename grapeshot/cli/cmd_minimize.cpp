@@ -12,6 +12,7 @@
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/judgement.h"
+#include "grapeshot/cli/network_files.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/recorded_finding.h"
@@ -29,7 +30,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 struct MinimizeCommand {
-  std::vector<std::string> what;
+  std::vector<std::string> what, networks;
   std::string original, norm = "linf", out;
   double seconds = 10.;
   uint64_t seed = 0;
@@ -37,19 +38,26 @@ struct MinimizeCommand {
 
   // A finding's folder, or the three files.
   struct Files {
-    std::string model, spec, witness, original;
+    ProblemFiles problem;
+    std::string witness, original;
   };
 
   [[nodiscard]] Files files() const {
-    if (what.size() == 3) return {what[0], what[1], what[2], original};
-    GRAPESHOT_CHECK(what.size() == 1, kInvalidArgument,
+    if (what.size() == 3) {
+      ProblemFiles problem;
+      problem.model = what[0];
+      problem.specs = {what[1]};
+      problem.networks = networks;
+      return {std::move(problem), what[2], original};
+    }
+    GRAPESHOT_CHECK(what.size() == 1 && networks.empty(), kInvalidArgument,
                     "minimize takes a FINDING folder, or MODEL SPEC WITNESS");
     const fs::path folder = what[0];
     const RecordedFinding finding = read_finding(folder);
     GRAPESHOT_CHECK(finding.variant.empty(), kInvalidArgument, what[0],
                     ": is about the model with its weights as ", finding.variant,
                     "; minimize works on models as they are");
-    return {finding.model, finding.spec, (folder / "input.npy").string(),
+    return {files_of(finding), (folder / "input.npy").string(),
             original.empty() ? (folder / "original.npy").string() : original};
   }
 
@@ -57,28 +65,26 @@ struct MinimizeCommand {
     GRAPESHOT_CHECK(seconds > 0., kInvalidArgument, "--seconds must be above 0");
     const falsify::Norm& by = falsify::find_norm(norm);
     const Files paths = files();
-    const Witness given = read_witness(paths.witness);
-    ProblemFiles wanted;
-    wanted.model = paths.model;
-    wanted.specs = {paths.spec};
-    const Problem problem = load_problem(wanted);
+    const Problem problem = load_problem(paths.problem);
+    const ProblemInstance& instance = problem.instances[0];
+    const Witness given = read_witness_for(paths.witness, instance);
     const onnx::OnnxModel& model = *problem.models[0].model;
-    const Property& property = problem.instances[0].property;
+    const Property& property = instance.property;
     const Judgement judgement =
-        judge_witness(model, property, given.x, words_of(problem.instances[0]));
+        judge_witness(model, property, given.x, words_of(instance), input_names(instance));
     GRAPESHOT_CHECK(judgement.holds, kInvalidArgument, paths.witness,
                     ": no counterexample to begin with: ", judgement.why);
     const at::Tensor x = at::tensor(given.x, at::kDouble).to(at::kFloat);
     const falsify::Oversized oversized{model,
                                        property,
                                        x,
-                                       original_of(paths, property, judgement, x),
+                                       original_of(paths, instance, judgement, x),
                                        seed,
                                        seconds,
                                        &stop_on_interrupt()};
     const falsify::Smaller smaller = by.minimize(oversized);
     const std::string place = out.empty() ? default_place(paths) : out;
-    save_witness(place, smaller.x, smaller.confirmation.y32, model.input_shape());
+    save_witness(place, instance, smaller.x, smaller.confirmation.y32, model.input_shape());
     const ordered_json said = {{"command", "minimize"},
                                {"norm", norm},
                                {"before", smaller.before},
@@ -96,16 +102,16 @@ struct MinimizeCommand {
   }
 
   // What is given, or the centre of the box that the witness is in.
-  [[nodiscard]] static at::Tensor original_of(const Files& paths, const Property& property,
+  [[nodiscard]] static at::Tensor original_of(const Files& paths, const ProblemInstance& instance,
                                               const Judgement& judgement, const at::Tensor& x) {
     if (!paths.original.empty()) {
-      const Witness file = read_witness(paths.original);
+      const Witness file = read_witness_for(paths.original, instance);
       GRAPESHOT_CHECK(std::ssize(file.x) == x.numel(), kInvalidArgument, paths.original, ": has ",
                       file.x.size(), " numbers, the model takes ", x.numel());
       return at::tensor(file.x, at::kDouble).to(at::kFloat);
     }
     const auto region = static_cast<size_t>(judgement.confirmation.verdict32.region);
-    const Box& box = property.regions[region].box;
+    const Box& box = instance.property.regions[region].box;
     return box_centre(at::tensor(box.lo), at::tensor(box.hi));
   }
 
@@ -126,6 +132,7 @@ Action declare_minimize(CLI::App& app) {
   app.add_option("--original", c->original,
                  "Distance from here, .npy or text (default: the finding's original, else the "
                  "box's centre)");
+  add_network_option(app, c->networks);
   app.add_option("--out", c->out, "Where to write it, .npy or VNN-COMP's text (default: beside)");
   app.add_option("--seconds", c->seconds, "Time for it")->capture_default_str();
   app.add_option("--seed", c->seed, "Seed of all randomness")->capture_default_str();

@@ -63,29 +63,35 @@ class Replayer {
   }
 
   void judge(const RecordedFinding& finding, Outcome& out) {
-    if (properties::is_specification(finding.spec)) {
+    if (!specs_.contains(finding.spec) && needs_networks(finding.spec)) {
       for (const auto& [path, sha256] : finding.spec_files) {
         out.why = changed(path, sha256);
         if (!out.why.empty()) return;
       }
-      const Problem& problem = load_json(finding);
-      compare(finding, *problem.models[0].model, problem.instances[0].property,
-              words_of(problem.instances[0]), out);
+      for (const auto& [name, network] : finding.networks) {
+        out.why = changed(network.path, network.sha256);
+        if (!out.why.empty()) return;
+      }
+      const Problem& problem = load(finding);
+      compare(finding, *problem.models[0].model, problem.instances[0], out);
       return;
     }
     const std::unique_ptr<onnx::OnnxModel>& model = load(finding.model, finding.variant);
     auto spec = specs_.find(finding.spec);
     if (spec == specs_.end()) {
-      spec = specs_.emplace(finding.spec, read_vnnlib(finding.spec)).first;
+      spec = specs_.emplace(finding.spec, ProblemInstance{}).first;
+      spec->second.property = read_vnnlib(finding.spec);
     }
-    check_fits(*model, spec->second, finding.spec);
-    compare(finding, *model, spec->second, {}, out);
+    check_fits(*model, spec->second.property, finding.spec);
+    compare(finding, *model, spec->second, out);
   }
 
   // The model and the specification say what the finding says.
   void compare(const RecordedFinding& finding, const onnx::OnnxModel& model,
-               const Property& property, const properties::Words& words, Outcome& out) {
-    const Judgement judgement = judge_witness(model, property, finding.x, words);
+               const ProblemInstance& instance, Outcome& out) {
+    const Property& property = instance.property;
+    const Judgement judgement =
+        judge_witness(model, property, finding.x, words_of(instance), input_names(instance));
     out.json = to_json(judgement, property);
     out.confirmed = judgement.holds;
     out.why = judgement.why;
@@ -176,14 +182,12 @@ class Replayer {
     return model;
   }
 
-  const Problem& load_json(const RecordedFinding& finding) {
-    const std::string key = finding.model + "\n" + finding.spec;
+  const Problem& load(const RecordedFinding& finding) {
+    std::string key = finding.model + "\n" + finding.spec;
+    for (const auto& [name, network] : finding.networks) key += "\n" + network.path;
     auto known = problems_.find(key);
     if (known == problems_.end()) {
-      ProblemFiles files;
-      files.model = finding.model;
-      files.specs = {finding.spec};
-      known = problems_.emplace(key, load_problem(files)).first;
+      known = problems_.emplace(key, load_problem(files_of(finding))).first;
     }
     return known->second;
   }
@@ -207,8 +211,8 @@ class Replayer {
 
   std::map<std::string, std::string> sha256_;
   std::map<std::string, std::unique_ptr<onnx::OnnxModel>> models_;
-  std::map<std::string, Property> specs_;
-  std::map<std::string, Problem> problems_;  // of JSON specifications
+  std::map<std::string, ProblemInstance> specs_;  // of VNN-LIB 1.0
+  std::map<std::string, Problem> problems_;       // of JSON specifications and VNN-LIB 2.0
 };
 
 struct ReplayCommand {

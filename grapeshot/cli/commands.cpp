@@ -21,6 +21,19 @@ constexpr Command kTable[] = {
      "left "
      "to try, or an interrupt. Never unsat.\n",
      declare_falsify},
+    {"verify",
+     "Answers a VNN-LIB 2.0 query by the standard's command line: sat and a counterexample, "
+     "or what else came of it.",
+     "  grapeshot verify query.vnnlib --network f=net.onnx --timeout 10\n"
+     "  grapeshot verify query.vnnlib --network f=a.onnx --network g=b.onnx\n"
+     "  grapeshot verify query.vnnlib --network f=net.onnx --serialise-assignments folder\n"
+     "Answers, exit status 0: sat and the values of all variables; timed-out; unknown. Never "
+     "unsat. "
+     "Errors are status 2 or 3, on stderr.\n",
+     declare_verify},
+    {"supports", "Tells what `verify` supports, in the words of the VNN-LIB 2.0 standard.",
+     "  grapeshot supports --onnx-operators\n  grapeshot supports --hidden-node-theories\n",
+     declare_supports},
     {"resume", "Goes on with a run that ended or was ended.",
      "  grapeshot resume run\n"
      "  grapeshot resume run --seconds 600          # of the whole run, what it had counts\n",

@@ -49,6 +49,8 @@ Action declare_list(CLI::App& app);
 Action declare_minimize(CLI::App& app);
 Action declare_vnncomp(CLI::App& app);
 Action declare_bench(CLI::App& app);
+Action declare_verify(CLI::App& app);
+Action declare_supports(CLI::App& app);
 Action declare_version(CLI::App& app);
 
 }  // namespace grapeshot::cli

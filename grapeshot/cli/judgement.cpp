@@ -44,8 +44,10 @@ std::string name_case(const Property& property, const Verdict& verdict) {
   return place.empty() ? text : str(text, " (", place, ")");
 }
 
-std::string say(const BoxExit& exit) {
-  return str("X_", exit.input, " = ", shortest_decimal(exit.value),
+using InputName = std::function<std::string(int64_t)>;
+
+std::string say(const BoxExit& exit, const InputName& input_name) {
+  return str(input_name(exit.input), " = ", shortest_decimal(exit.value),
              exit.value < exit.bound ? " is below its lower bound " : " is above its upper bound ",
              shortest_decimal(exit.bound), " by ", rounded(std::abs(exit.value - exit.bound)),
              more(exit.count - 1, "outside"));
@@ -70,14 +72,16 @@ std::string say(const Property& property, const Confirmation& c, const std::stri
 }
 
 // What rules the numbers out before anything is computed, or "".
-std::string check_numbers(const Model& model, std::span<const double> x) {
+std::string check_numbers(const Model& model, std::span<const double> x,
+                          const InputName& input_name) {
   if (std::ssize(x) != model.inputs()) {
     return str("it has ", x.size(), " inputs, ", model.name(), " has ", model.inputs());
   }
   for (size_t i = 0; i < x.size(); ++i) {
-    if (!std::isfinite(x[i])) return str("X_", i, " is ", std::isnan(x[i]) ? "NaN" : "infinite");
+    const auto name = [&] { return input_name(static_cast<int64_t>(i)); };
+    if (!std::isfinite(x[i])) return str(name(), " is ", std::isnan(x[i]) ? "NaN" : "infinite");
     if (std::abs(x[i]) > static_cast<double>(std::numeric_limits<float>::max())) {
-      return str("X_", i, " = ", shortest_decimal(x[i]), " is beyond the largest float32");
+      return str(name(), " = ", shortest_decimal(x[i]), " is beyond the largest float32");
     }
   }
   return {};
@@ -138,9 +142,11 @@ std::string describe(const Case& c) {
 }
 
 Judgement judge_witness(const Model& model, const Property& property, std::span<const double> x,
-                        const properties::Words& words) {
+                        const properties::Words& words, const InputName& given_names) {
   Judgement out;
-  out.why = check_numbers(model, x);
+  const InputName input_name =
+      given_names ? given_names : [](int64_t input) { return str("X_", input); };
+  out.why = check_numbers(model, x, input_name);
   if (!out.why.empty()) return out;
   std::vector<float> nearest;
   std::string unequal;
@@ -148,7 +154,8 @@ Judgement judge_witness(const Model& model, const Property& property, std::span<
     nearest.push_back(static_cast<float>(x[i]));
     if (static_cast<double>(nearest[i]) == x[i]) continue;
     if (out.not_float32++ == 0) {
-      unequal = str("X_", i, " = ", shortest_decimal(x[i]), " is not a float32; the nearest is ",
+      unequal = str(input_name(static_cast<int64_t>(i)), " = ", shortest_decimal(x[i]),
+                    " is not a float32; the nearest is ",
                     shortest_decimal(static_cast<double>(nearest[i])));
     }
   }
@@ -162,7 +169,7 @@ Judgement judge_witness(const Model& model, const Property& property, std::span<
   }
   const Confirmation& c = out.confirmation;
   if (words && c.verdict32.region >= 0) out.words = words(nearest, c.y32, c.verdict32);
-  out.why += out.exit ? say(*out.exit) : say(property, c, out.words);
+  out.why += out.exit ? say(*out.exit, input_name) : say(property, c, out.words);
   return out;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,10 +44,12 @@ struct Judgement {
 /// Exact: every input a float32 and inside its box, and the float32 and the float64 outputs violate
 /// at zero tolerance. A property that does not fit `model` is the caller's fault
 /// (kInvalidArgument).
-/// `words`, where there are any, say what violates in place of the case.
+/// `words`, where there are any, say what violates in place of the case; `input_name`, where there
+/// is one, what input i is called in place of X_i.
 [[nodiscard]] Judgement judge_witness(const Model& model, const Property& property,
                                       std::span<const double> x,
-                                      const properties::Words& words = {});
+                                      const properties::Words& words = {},
+                                      const std::function<std::string(int64_t)>& input_name = {});
 
 /// The judgement's numbers, without file names.
 [[nodiscard]] nlohmann::ordered_json to_json(const Judgement& judgement, const Property& property);

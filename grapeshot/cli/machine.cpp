@@ -20,9 +20,13 @@
 
 namespace grapeshot::cli {
 
+std::string version() {
+  return GRAPESHOT_VERSION;
+}
+
 nlohmann::ordered_json describe_machine() {
   nlohmann::ordered_json out;
-  out["grapeshot"] = GRAPESHOT_VERSION;
+  out["grapeshot"] = version();
   out["libtorch"] = TORCH_VERSION;
   std::ifstream info("/proc/cpuinfo");
   std::string processor = "unknown", features;

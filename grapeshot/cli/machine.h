@@ -8,6 +8,9 @@
 
 namespace grapeshot::cli {
 
+/// Of grapeshot, "1.2.3".
+[[nodiscard]] std::string version();
+
 /// Version of grapeshot and LibTorch, processor with its vector instructions, cores, devices.
 [[nodiscard]] nlohmann::ordered_json describe_machine();
 

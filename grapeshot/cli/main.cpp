@@ -18,6 +18,7 @@
 #include "grapeshot/base/table.h"
 #include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/machine.h"
 #include "grapeshot/io/file.h"
 
 namespace {
@@ -76,6 +77,10 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of all commands");
   app.failure_message(usage_message);
+  // As the VNN-LIB 2.0 standard asks of tools.
+  app.set_version_flag("--version", cli::version(), "Print the version");
+  app.add_flag_callback(
+      "--name", [] { throw CLI::CallForVersion("Grapeshot", 0); }, "Print the tool's name");
   bool verbose = false;
   app.add_flag("--verbose", verbose, "Say where in grapeshot an error was thrown");
   app.add_option_function<uint64_t>("--max-file-mib", grapeshot::set_max_file_mib,

@@ -11,11 +11,13 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/free_inputs.h"
 #include "grapeshot/cli/json_file.h"
+#include "grapeshot/cli/network_files.h"
 #include "grapeshot/cli/profile_file.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/instances.h"
 #include "grapeshot/io/npy.h"
 #include "grapeshot/io/onnx/graph.h"
+#include "grapeshot/io/onnx/joined_model.h"
 #include "grapeshot/io/onnx/pair_model.h"
 #include "grapeshot/io/vnnlib.h"
 
@@ -32,6 +34,9 @@ std::string absolute(const std::string& path) {
 
 class Loader {
  public:
+  /// `networks`: as ProblemFiles has them.
+  explicit Loader(const std::vector<std::string>& networks) : networks_(networks) {}
+
   size_t model(const std::string& path) {
     const auto known = index_.find(path);
     if (known != index_.end()) return known->second;
@@ -47,17 +52,20 @@ class Loader {
     instance.spec = spec_path;
     instance.name = std::filesystem::path(spec_path).filename().string();
     if (properties::is_specification(spec_path)) {
+      check_no_networks(spec_path);
       read_json_spec(model_path, instance);
     } else {
-      // The specification first: it is cheaper, and more often wrong.
-      instance.property = read_vnnlib(spec_path);
-      instance.model = model(model_path);
-      check_fits(*problem_.models[instance.model].model, instance.property, spec_path);
-      // A box without a float32 input cannot be searched; an instance of nothing else is left
-      // alone. JSON specifications leave them out themselves: their words count the boxes.
-      auto& regions = instance.property.regions;
-      const auto empty = [](const Region& region) { return region.box.empty; };
-      if (!std::ranges::all_of(regions, empty)) std::erase_if(regions, empty);
+      const std::string text = read_file(spec_path);
+      if (query::is_query(text)) {
+        read_query(model_path, text, instance);
+      } else {
+        check_no_networks(spec_path);
+        // The specification first: it is cheaper, and more often wrong.
+        instance.property = parse_vnnlib(text, spec_path);
+        drop_empty(instance.property);
+        instance.model = model(model_path);
+        check_fits(*problem_.models[instance.model].model, instance.property, spec_path);
+      }
     }
     instance.sha256 = sha256_file(spec_path);
     problem_.instances.push_back(std::move(instance));
@@ -124,6 +132,18 @@ class Loader {
   }
 
  private:
+  void check_no_networks(const std::string& spec) const {
+    GRAPESHOT_CHECK(networks_.empty(), kInvalidArgument, spec,
+                    ": names no network; --network is for VNN-LIB 2.0, which does");
+  }
+
+  // A box without a float32 input cannot be searched; an instance of nothing else is left alone.
+  // JSON specifications leave them out themselves: their words count the boxes.
+  static void drop_empty(Property& property) {
+    const auto empty = [](const Region& region) { return region.box.empty; };
+    if (!std::ranges::all_of(property.regions, empty)) std::erase_if(property.regions, empty);
+  }
+
   // The file's network as it is, which may not be searched itself.
   const onnx::OnnxModel& base(const std::string& path) {
     if (const auto known = index_.find(path); known != index_.end()) {
@@ -134,14 +154,41 @@ class Loader {
     return *net;
   }
 
-  // The number of the network of two runs.
-  size_t pair(const std::string& path, const properties::Pair& pair) {
-    std::string bytes = onnx::pair_model(read_file(path), path, base(path), pair);
-    const std::string key = str(path, "\n", sha256(bytes));
+  // The number of a network that was written from that of `path` and perhaps others.
+  size_t written(const std::string& path, std::string bytes, const std::string& own = {}) {
+    const std::string key = str(path, "\n", sha256(bytes), own);
     if (const auto known = index_.find(key); known != index_.end()) return known->second;
     auto net = std::make_unique<onnx::OnnxModel>(onnx::parse_graph(bytes, path));
     problem_.models.push_back({path, sha256_file(path), std::move(net), "", std::move(bytes)});
     return index_[key] = problem_.models.size() - 1;
+  }
+
+  void read_query(const std::string& model_path, std::string_view text, ProblemInstance& instance) {
+    auto query = std::make_shared<query::Query>(query::parse_query(text, instance.spec));
+    instance.networks = network_files(*query, model_path, networks_);
+    std::vector<onnx::NetworkFile> files;
+    std::map<std::string, std::string> bytes;
+    for (size_t n = 0; n < query->networks.size(); ++n) {
+      const std::string& path = instance.networks[n];
+      const onnx::OnnxModel& net = base(path);
+      onnx::check_declared(*query, n, net);
+      if (!query->plain() && !bytes.contains(path)) bytes[path] = read_file(path);
+      files.push_back({path, bytes[path], &net});
+    }
+    drop_empty(query->property);
+    instance.property = query->property;
+    if (query->plain()) {
+      instance.model = model(instance.networks[0]);
+    } else {
+      // A model of its own: what extra outputs mean is in digits that its float32 numbers drop.
+      instance.model = written(instance.networks[0], onnx::joined_model(*query, files),
+                               query->extras.empty() ? std::string() : instance.spec);
+      problem_.models[instance.model].model->settle_with(
+          [query](std::span<const double> x, std::span<double> y) {
+            query::settle_extras(*query, x, y);
+          });
+    }
+    instance.query = std::move(query);
   }
 
   void read_json_spec(const std::string& model_path, ProblemInstance& instance) {
@@ -157,7 +204,10 @@ class Loader {
     auto spec = std::make_shared<properties::Specification>(
         properties::read_specification(instance.spec, subject));
     instance.property = std::move(spec->property);
-    instance.model = spec->pair ? pair(model_path, *spec->pair) : model(model_path);
+    instance.model =
+        spec->pair ? written(model_path,
+                             onnx::pair_model(read_file(model_path), model_path, net, *spec->pair))
+                   : model(model_path);
     instance.json = std::move(spec);
   }
 
@@ -176,6 +226,7 @@ class Loader {
     return labels;
   }
 
+  const std::vector<std::string>& networks_;
   Problem problem_;
   std::map<std::string, size_t> index_;
   std::map<std::string, std::unique_ptr<onnx::OnnxModel>> bases_;
@@ -184,7 +235,30 @@ class Loader {
 }  // namespace
 
 properties::Words words_of(const ProblemInstance& instance) {
-  return instance.json ? instance.json->words : properties::Words();
+  if (instance.json) return instance.json->words;
+  if (!instance.query) return {};
+  return [query = instance.query](std::span<const float>, std::span<const double>,
+                                  const Verdict& verdict) {
+    return query->describe(query->property.regions[static_cast<size_t>(verdict.region)]
+                               .cases[static_cast<size_t>(verdict.case_index)]);
+  };
+}
+
+std::function<std::string(int64_t)> input_names(const ProblemInstance& instance) {
+  if (!instance.query) return {};
+  return [query = instance.query](int64_t input) { return query->input_name(input); };
+}
+
+Witness read_witness_for(const std::string& path, const ProblemInstance& instance) {
+  if (!instance.query) return read_witness(path);
+  const std::string bytes = read_file(path);
+  if (!query::is_assignment(bytes)) return read_witness(path);
+  query::Assignment read = query::parse_assignment(*instance.query, bytes, path);
+  return {std::move(read.x), std::move(read.y)};
+}
+
+bool needs_networks(const std::string& spec) {
+  return properties::is_specification(spec) || query::is_query(read_file(spec));
 }
 
 void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec) {
@@ -244,6 +318,10 @@ nlohmann::ordered_json to_json(const ProblemFiles& files) {
                                 {"words", whole(files.words)},
                                 {"stats", whole(files.stats)}};
   for (const std::string& spec : files.specs) out["specs"].push_back(absolute(spec));
+  for (const std::string& each : files.networks) {
+    const auto [name, file] = network_option(each);
+    out["networks"].push_back(str(name, "=", absolute(file)));
+  }
   for (const char* key : kInputFiles) {
     const std::string path = out[key];
     if (!path.empty()) out[str(key, "_sha256")] = sha256_file(path);
@@ -256,6 +334,9 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
   const auto text = [&](const char* key) { return json_field<std::string>(object, key, path); };
   files.model = text("model");
   files.specs = json_field<std::vector<std::string>>(object, "specs", path);
+  if (object.contains("networks")) {
+    files.networks = json_field<std::vector<std::string>>(object, "networks", path);
+  }
   files.instances = text("instances");
   files.data = text("data");
   files.labels = text("labels");
@@ -277,7 +358,7 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
 }
 
 Problem load_problem(const ProblemFiles& files) {
-  Loader loader;
+  Loader loader(files.networks);
   if (!files.instances.empty()) {
     for (const InstanceRow& row : read_instances(files.instances)) {
       loader.add_spec(row.model, row.spec);
@@ -285,7 +366,7 @@ Problem load_problem(const ProblemFiles& files) {
   } else if (!files.data.empty()) {
     loader.add_data(files);
   } else {
-    const std::string model = absolute(files.model);
+    const std::string model = files.model.empty() ? std::string() : absolute(files.model);
     for (const std::string& spec : files.specs) loader.add_spec(model, absolute(spec));
   }
   if (!files.stats.empty()) loader.add_profile(files.stats);

@@ -1,6 +1,7 @@
 // grapeshot/cli/problem.h: models and instances from files, ready for a campaign.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +16,8 @@
 #include "grapeshot/core/property.h"
 #include "grapeshot/io/onnx/model.h"
 #include "grapeshot/io/properties/specification.h"
+#include "grapeshot/io/query.h"
+#include "grapeshot/io/witness.h"
 
 namespace grapeshot::cli {
 
@@ -27,6 +30,10 @@ struct ProblemInstance {
   at::Tensor original;  ///< [D], undefined for a file
   /// What a JSON file says, but for the property, which is above; null for others.
   std::shared_ptr<const properties::Specification> json = {};
+  /// What a VNN-LIB 2.0 file says; null for others. The property above is its own without the empty
+  /// boxes.
+  std::shared_ptr<const query::Query> query = {};
+  std::vector<std::string> networks = {};  ///< the file of each of the query's networks, absolute
 };
 
 struct ProblemModel {
@@ -34,7 +41,8 @@ struct ProblemModel {
   std::string sha256;  ///< of the file
   std::unique_ptr<onnx::OnnxModel> model;
   std::string variant = {};  ///< of its weights (io/onnx/variant.h), or ""
-  std::string pair = {};  ///< where two runs of the file's network are searched: `model` as bytes
+  /// Where several runs are searched, of one file's network or of several: `model` as bytes.
+  std::string pair = {};
 };
 
 /// Instances are grouped by model, in the order of the models' first appearance.
@@ -51,8 +59,10 @@ struct Problem {
 struct ProblemFiles {
   std::string model;
   std::vector<std::string> specs;  ///< VNN-LIB or JSON files for `model`
-  std::string instances;           ///< an instances.csv
-  std::string data, labels;        ///< npy files for `model`, with eps
+  /// "name=path" for networks of VNN-LIB 2.0 files; `model`, where given, is for the one not named.
+  std::vector<std::string> networks = {};
+  std::string instances;     ///< an instances.csv
+  std::string data, labels;  ///< npy files for `model`, with eps
   double eps = 0.;
   std::string frozen, mask;       ///< an npy file and an input's name: what of a row may change
   int64_t drop = 1;               ///< (cli/free_inputs.h)
@@ -68,8 +78,20 @@ struct ProblemFiles {
 /// specification whose numbers of variables are not the model's names both.
 [[nodiscard]] Problem load_problem(const ProblemFiles& files);
 
-/// The words of the instance's property for its violations; none for VNN-LIB and --data.
+/// Whether a specification says what it means of its networks only: a JSON or VNN-LIB 2.0 file.
+/// Throws as read_file does.
+[[nodiscard]] bool needs_networks(const std::string& spec);
+
+/// The words of the instance's property for its violations; none for VNN-LIB 1.0 and --data.
 [[nodiscard]] properties::Words words_of(const ProblemInstance& instance);
+
+/// What the instance calls input i; empty: X_i.
+[[nodiscard]] std::function<std::string(int64_t input)> input_names(
+    const ProblemInstance& instance);
+
+/// Reads a witness of the instance, as read_witness does or, for VNN-LIB 2.0, in the form of its
+/// standard; outputs are the query's base outputs then.
+[[nodiscard]] Witness read_witness_for(const std::string& path, const ProblemInstance& instance);
 
 /// Throws Error{kInvalidArgument} naming `spec` when it declares other numbers of inputs or outputs
 /// than `model` has.

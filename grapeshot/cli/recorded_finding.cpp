@@ -41,6 +41,13 @@ RecordedFinding read_finding(const fs::path& folder) {
                                   json_field<std::string>(each, "sha256", path));
     }
   }
+  if (file.contains("networks")) {
+    for (const nlohmann::json& each : file["networks"]) {
+      out.networks.emplace_back(json_field<std::string>(each, "name", path),
+                                RecordedModel{json_field<std::string>(each, "path", path),
+                                              json_field<std::string>(each, "sha256", path), ""});
+    }
+  }
   if (file.contains("variant")) out.variant = text("variant");
   if (file.contains("others")) {
     for (const nlohmann::json& other : file["others"]) {
@@ -63,6 +70,17 @@ RecordedFinding read_finding(const fs::path& folder) {
     GRAPESHOT_CHECK(out.original.size() == out.x.size(), kParse, (folder / "original.npy").string(),
                     ": is of another size than input.npy");
     out.lineage = read_lineage(file, folder, out.x.size());
+  }
+  return out;
+}
+
+ProblemFiles files_of(const RecordedFinding& finding) {
+  ProblemFiles out;
+  out.model = finding.model;
+  out.specs = {finding.spec};
+  if (!finding.networks.empty()) out.model.clear();
+  for (const auto& [name, model] : finding.networks) {
+    out.networks.push_back(str(name, "=", model.path));
   }
   return out;
 }

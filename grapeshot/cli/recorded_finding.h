@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/recorded_lineage.h"
 #include "grapeshot/diff/constraint.h"
 
@@ -32,6 +33,8 @@ struct RecordedFinding {
   std::vector<RecordedModel> others;  ///< models whose prediction stays with the original's
   std::string folder, model, model_sha256, spec, spec_sha256;
   std::vector<std::pair<std::string, std::string>> spec_files;  ///< that `spec` names, and SHA-256
+  /// Of a VNN-LIB 2.0 query: names and files of the networks that have one.
+  std::vector<std::pair<std::string, RecordedModel>> networks;
   std::string words;             ///< the violation in its property's own, "" without
   int64_t instance = -1;         ///< of its run; -1 when it does not say
   std::optional<double> margin;  ///< nothing when it was not finite
@@ -49,6 +52,9 @@ constexpr std::string_view kNotFinite = "not finite";
 /// What finding.json says of limits, and back.
 [[nodiscard]] nlohmann::ordered_json limits_json(const diff::Limits& limits);
 [[nodiscard]] diff::Limits parse_limits(const nlohmann::json& file, const std::string& path);
+
+/// What ProblemFiles says of them.
+[[nodiscard]] ProblemFiles files_of(const RecordedFinding& finding);
 
 /// Throws Error{kNotFound, kParse} for a folder without a finding or with a damaged one.
 [[nodiscard]] RecordedFinding read_finding(const std::filesystem::path& folder);

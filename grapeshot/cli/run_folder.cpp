@@ -102,12 +102,18 @@ void save_npy(const std::string& path, const at::Tensor& x, const std::vector<in
   write_npy(path, {flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel())}, shape);
 }
 
-void save_witness(const std::string& path, const at::Tensor& x, std::span<const double> y,
-                  const std::vector<int64_t>& shape) {
-  if (path.ends_with(".npy")) return save_npy(path, x, shape);
+std::string witness_text(const ProblemInstance& instance, const at::Tensor& x,
+                         std::span<const double> y) {
   const at::Tensor flat = x.contiguous();
-  write_file(path,
-             write_witness({flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel())}, y));
+  const std::span<const float> row(flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel()));
+  if (!instance.query) return write_witness(row, y);
+  return "sat\n" + query::write_assignment(*instance.query, row, y);
+}
+
+void save_witness(const std::string& path, const ProblemInstance& instance, const at::Tensor& x,
+                  std::span<const double> y, const std::vector<int64_t>& shape) {
+  if (path.ends_with(".npy")) return save_npy(path, x, shape);
+  write_file(path, witness_text(instance, x, y));
 }
 
 ordered_json number(double value) {
@@ -213,6 +219,7 @@ std::string RunFolder::write_finding(
                 {"row", finding.row},
                 {"parent", finding.parent}};
   if (instance.json) describe_json(problem, finding, draft.string(), out);
+  if (instance.query) describe_query(problem, finding, draft.string(), out);
   if (!more.is_null()) out.update(more);
   out["replay"] = "grapeshot replay findings/" + id;
   write_file((draft / "finding.json").string(), out.dump(2) + "\n");
@@ -224,7 +231,6 @@ std::string RunFolder::write_finding(
 void RunFolder::describe_json(const Problem& problem, const Finding& finding,
                               const std::string& draft, ordered_json& out) const {
   const ProblemInstance& instance = problem.instances[static_cast<size_t>(finding.instance)];
-  const ProblemModel& model = problem.models[instance.model];
   const properties::Specification& spec = *instance.json;
   const Confirmation& c = finding.confirmation;
   const at::Tensor x = finding.x.to(at::kFloat).contiguous();
@@ -234,11 +240,7 @@ void RunFolder::describe_json(const Problem& problem, const Finding& finding,
   out["spec_files"] = file_hashes(spec.files);
   write_region(instance.property, c.verdict32, (fs::path(draft) / "region.vnnlib").string());
   if (!spec.pair) return;
-  const std::string network =
-      (fs::path(path_) / "networks" / str(instance.model, ".onnx")).string();
-  fs::create_directories(fs::path(network).parent_path());
-  if (!fs::exists(network)) write_file(network, model.pair);
-  out["network"] = network;
+  out["network"] = write_network(problem, instance.model);
   const auto d = static_cast<size_t>(spec.pair->inputs),
              k = static_cast<size_t>(spec.pair->outputs);
   const std::vector<float> second = properties::second_input(*spec.pair, row);
@@ -250,6 +252,30 @@ void RunFolder::describe_json(const Problem& problem, const Finding& finding,
   };
   out["first_outputs"] = part(0);
   out["second_outputs"] = part(k);
+}
+
+std::string RunFolder::write_network(const Problem& problem, size_t index) const {
+  const fs::path place = fs::path(path_) / "networks" / str(index, ".onnx");
+  fs::create_directories(place.parent_path());
+  if (!fs::exists(place)) write_file(place.string(), problem.models[index].pair);
+  return place.string();
+}
+
+void RunFolder::describe_query(const Problem& problem, const Finding& finding,
+                               const std::string& draft, ordered_json& out) const {
+  const ProblemInstance& instance = problem.instances[static_cast<size_t>(finding.instance)];
+  const Confirmation& c = finding.confirmation;
+  out["words"] = words_of(instance)({}, c.y32, c.verdict32);
+  for (size_t n = 0; n < instance.networks.size(); ++n) {
+    if (!instance.query->networks[n].has_file()) continue;
+    out["networks"].push_back({{"name", instance.query->networks[n].name},
+                               {"path", instance.networks[n]},
+                               {"sha256", sha256_file(instance.networks[n])}});
+  }
+  write_file((fs::path(draft) / "counterexample.txt").string(),
+             witness_text(instance, finding.x.to(at::kFloat), c.y32));
+  if (instance.query->plain()) return;
+  out["network"] = write_network(problem, instance.model);
 }
 
 void RunFolder::write_instances(const Problem& problem, const CampaignResult& result) const {
@@ -315,6 +341,7 @@ ordered_json describe_files(const Problem& problem) {
       spec["path"] = each.spec;
       spec["sha256"] = each.sha256;
       if (each.json && !each.json->files.empty()) spec["files"] = file_hashes(each.json->files);
+      if (each.query) spec["files"] = file_hashes(each.networks);
     }
     out["instances"].push_back(spec);
   }

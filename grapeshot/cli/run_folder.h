@@ -9,8 +9,9 @@
 //   checkpoint/     state.pt: what `grapeshot resume` goes on from (core/state.h)
 //   lock            held by the process that works here
 //   findings/<id>/  finding.json, input.npy, original.npy (and property.vnnlib for --data; for JSON
-//                   specifications region.vnnlib, and for two runs first.npy, second.npy)
-//   networks/<i>.onnx  the network of two runs that model i is
+//                   specifications region.vnnlib, and for two runs first.npy, second.npy; for
+//                   VNN-LIB 2.0 counterexample.txt in the form of its standard)
+//   networks/<i>.onnx  the network of several runs that model i is
 #pragma once
 
 #include <fstream>
@@ -61,6 +62,12 @@ class RunFolder {
   void describe_json(const Problem& problem, const Finding& finding, const std::string& draft,
                      nlohmann::ordered_json& out) const;
 
+  /// The same of a VNN-LIB 2.0 query.
+  void describe_query(const Problem& problem, const Finding& finding, const std::string& draft,
+                      nlohmann::ordered_json& out) const;
+  /// Writes the network of several runs that model `index` is, if it is not there; its path.
+  std::string write_network(const Problem& problem, size_t index) const;
+
   std::string path_;
   FileLock lock_;
   std::ofstream stats_;
@@ -75,10 +82,14 @@ class RunFolder {
 /// Writes x, float32, as an array of `shape`.
 void save_npy(const std::string& path, const at::Tensor& x, const std::vector<int64_t>& shape);
 
-/// Writes the input x, float32, with its outputs: an array when `path` ends in .npy, else
-/// VNN-COMP's text.
-void save_witness(const std::string& path, const at::Tensor& x, std::span<const double> y,
-                  const std::vector<int64_t>& shape);
+/// The input x, float32, with its outputs, in VNN-COMP's text: of VNN-LIB 1.0 or, for an instance
+/// of VNN-LIB 2.0, of that. `sat` is the first line.
+[[nodiscard]] std::string witness_text(const ProblemInstance& instance, const at::Tensor& x,
+                                       std::span<const double> y);
+
+/// Writes the input x: as an array [shape...] when `path` ends in .npy, else as witness_text().
+void save_witness(const std::string& path, const ProblemInstance& instance, const at::Tensor& x,
+                  std::span<const double> y, const std::vector<int64_t>& shape);
 
 /// A number, or null where JSON has none (infinity, NaN).
 [[nodiscard]] nlohmann::ordered_json number(double value);

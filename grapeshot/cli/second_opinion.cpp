@@ -58,15 +58,18 @@ void ask_onnxruntime(CampaignParts& parts, const Problem& problem, const std::st
   if (library.empty()) return;
   const bool must = confirm == "ort";
   parts.opinion_on_all = must;
-  parts.opinion = [runtimes = std::make_shared<Runtimes>(library, problem), must](
+  parts.opinion = [runtimes = std::make_shared<Runtimes>(library, problem), &problem, must](
                       int64_t model, const Property& property,
                       const at::Tensor& x) -> std::optional<bool> {
     const std::span<const float> row{x.const_data_ptr<float>(), static_cast<size_t>(x.numel())};
     // As any other program would run it.
     const FlushDenormals keep_denormals(false);
     try {
-      const std::vector<double> y = runtimes->of(model).run(row);
-      return std::ssize(y) == property.outputs && judge(property, row, y).violates;
+      std::vector<double> y = runtimes->of(model).run(row);
+      if (std::ssize(y) != property.outputs) return false;
+      const std::vector<double> wide(row.begin(), row.end());
+      problem.models[static_cast<size_t>(model)].model->settle(wide, y);
+      return judge(property, row, y).violates;
     } catch (const Error&) {
       if (must) throw;
       return std::nullopt;

@@ -18,8 +18,6 @@ namespace grapeshot {
 namespace vnnlib {
 namespace {
 
-constexpr int kMaxDepth = 200;
-constexpr size_t kMaxText = std::numeric_limits<uint32_t>::max();  // offsets have 32 bits
 constexpr uint32_t kIndexBits = kMaxVariables - 1;
 constexpr size_t kUndeclared = std::numeric_limits<size_t>::max();
 
@@ -38,14 +36,6 @@ struct Operand {
   size_t offset = 0;
 };
 
-bool is_blank(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
-}
-
-bool ends_word(char c) {
-  return is_blank(c) || c == '(' || c == ')' || c == ';';
-}
-
 /// The i of "X_i" and "Y_i", nullopt for every other word; saturates.
 std::optional<size_t> variable_index(std::string_view word) {
   if (!word.starts_with("X_") && !word.starts_with("Y_")) return std::nullopt;
@@ -63,12 +53,6 @@ bool is_no_number(std::string_view word) {
   std::string lower(word.substr(0, 10));
   for (char& c : lower) c = static_cast<char>(c | 0x20);
   return lower == "nan" || lower == "inf" || lower == "infinity";
-}
-
-void append(Clauses& to, const Clauses& from) {
-  const size_t shift = to.atoms.size();
-  to.atoms.insert(to.atoms.end(), from.atoms.begin(), from.atoms.end());
-  for (const size_t end : from.ends) to.ends.push_back(shift + end);
 }
 
 class Reader {
@@ -227,7 +211,7 @@ class Reader {
     if (either.size() == 1) {
       common.insert(common.end(), either.atoms.begin(), either.atoms.end());
     } else {
-      rest = product(rest, std::move(either), head.offset);
+      rest = product(rest, std::move(either), limits_, source_, head.offset);
     }
   }
 
@@ -237,38 +221,13 @@ class Reader {
     while (!accept(")")) {
       const size_t offset = peek().offset;
       std::vector<int32_t> common;
-      Clauses rest = nothing();
+      Clauses rest = Clauses::nothing();
       conjunct(common, rest, formula_.groups++, depth + 1);
-      append(out, product({.atoms = common, .ends = {common.size()}}, std::move(rest), offset));
-      check_size(out.size(), out.atoms.size(), offset);
+      append(out, product({.atoms = common, .ends = {common.size()}}, std::move(rest), limits_,
+                          source_, offset));
+      check_size(out.size(), out.atoms.size(), limits_, source_, offset);
     }
     return out;
-  }
-
-  /// One clause that always holds.
-  static Clauses nothing() { return {.atoms = {}, .ends = {0}}; }
-
-  /// The clauses of (a and b).
-  [[nodiscard]] Clauses product(const Clauses& a, Clauses b, size_t offset) const {
-    if (a.size() == 1 && a.atoms.empty()) return b;
-    if (b.size() == 1 && b.atoms.empty()) return a;
-    check_size(a.size() * b.size(), a.size() * b.atoms.size() + b.size() * a.atoms.size(), offset);
-    Clauses out;
-    for (size_t i = 0; i < a.size(); ++i) {
-      for (size_t j = 0; j < b.size(); ++j) {
-        out.atoms.insert(out.atoms.end(), a[i].begin(), a[i].end());
-        out.atoms.insert(out.atoms.end(), b[j].begin(), b[j].end());
-        out.ends.push_back(out.atoms.size());
-      }
-    }
-    return out;
-  }
-
-  void check_size(size_t cases, size_t references, size_t offset) const {
-    if (cases > limits_.cases || references > limits_.relations)
-      fail(ErrorCode::kUnsupported, offset, "the disjunctions up to here make more than ",
-           limits_.cases, " cases or ", limits_.relations,
-           " relations in them; split the specification");
   }
 
   [[noreturn]] void fail_as_formula(const Token& token) const {
@@ -334,7 +293,7 @@ class Reader {
     if (close.text != ")")
       fail(ErrorCode::kParse, close.offset, "this '", relation, "' has more than two operands");
     if (relation == ">=") std::swap(left, right);
-    Atom out{.offset = static_cast<uint32_t>(offset), .group = group};
+    Atom out{.offset = static_cast<uint32_t>(offset), .group = group & kGroupBits};
     if (left.kind == 'Y' && right.kind == 'Y') {
       if (left.index == right.index)
         fail(ErrorCode::kUnsupported, offset, left.text,
@@ -374,28 +333,11 @@ class Reader {
   size_t at_ = 0;
   std::optional<size_t> command_;  // where the open command starts
   bool any_command_ = false;
-  Clauses rest_ = nothing();
+  Clauses rest_ = Clauses::nothing();
   Formula formula_;
 };
 
 }  // namespace
-
-int64_t Source::line(size_t offset) const {
-  return 1 + std::ranges::count(text.substr(0, offset), '\n');
-}
-
-std::string Source::at(size_t offset) const {
-  const std::string_view before = text.substr(0, offset);
-  const size_t newline = before.rfind('\n');
-  const size_t column = newline == std::string_view::npos ? offset + 1 : offset - newline;
-  return str(path, ":", line(offset), ":", column);
-}
-
-std::string_view Source::word(size_t offset) const {
-  size_t end = offset;
-  while (end < text.size() && !ends_word(text[end])) ++end;
-  return text.substr(offset, end - offset);
-}
 
 Formula read_formula(const Source& source, const VnnlibLimits& limits) {
   return Reader(source, limits).run();

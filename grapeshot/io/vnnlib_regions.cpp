@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -12,6 +14,8 @@ namespace grapeshot::vnnlib {
 namespace {
 
 constexpr int32_t kNone = -1;
+constexpr double kFar = std::numeric_limits<double>::infinity();
+constexpr float kFar32 = std::numeric_limits<float>::infinity();
 
 /// The tightest bounds of every input, as indices of atoms or kNone.
 struct Bounds {
@@ -28,6 +32,7 @@ class Builder {
   Builder(const Formula& formula, const Source& source, const VnnlibLimits& limits)
       : formula_(formula),
         source_(source),
+        literals_{formula.literals.empty() ? source.text : formula.literals, source.path},
         limits_(limits),
         inputs_(formula.inputs.size()),
         stamps_(inputs_, 0) {
@@ -57,7 +62,7 @@ class Builder {
       missing_ += static_cast<size_t>((common_.lo[i] == kNone) + (common_.hi[i] == kNone));
     }
     property_.inputs = std::ssize(formula_.inputs);
-    property_.outputs = std::ssize(formula_.outputs);
+    property_.outputs = std::ssize(formula_.outputs) + static_cast<int64_t>(formula_.extras);
     for (size_t i = 0; i < formula_.clauses.size(); ++i) add_clause(formula_.clauses[i]);
     if (property_.regions.empty())
       fail(ErrorCode::kParse, source_.text.size(),
@@ -76,7 +81,7 @@ class Builder {
   }
 
   [[nodiscard]] std::string_view literal(const Atom& atom) const {
-    return source_.word(atom.second);
+    return literals_.word(atom.second);
   }
 
   /// All its roundings; the text was checked when it was read.
@@ -91,17 +96,33 @@ class Builder {
     return compare_decimals(literal(a), literal(b));
   }
 
+  [[nodiscard]] std::string input_name(size_t i) const {
+    return formula_.input_names.empty() ? str("X_", i) : formula_.input_names[i];
+  }
+
   [[nodiscard]] LinearRow make_row(const Atom& atom) const {
     const auto variable = static_cast<int32_t>(atom.variable);
+    // Of a float32 or float64 difference the sign is exact, and this is less than any of them.
+    const double zero = atom.strict ? -std::numeric_limits<double>::denorm_min() : 0.;
+    if (atom.kind == Atom::Kind::kExtra) {
+      const auto output = static_cast<int32_t>(formula_.outputs.size()) + variable;
+      return {.terms = {{output, atom.upper ? 1. : -1.}}, .bound = zero};
+    }
     if (atom.kind == Atom::Kind::kDifference) {
       const Term mine{variable, 1.}, other{static_cast<int32_t>(atom.second), -1.};
       return {
           .terms = mine.output < other.output ? std::vector{mine, other} : std::vector{other, mine},
-          .bound = 0.};
+          .bound = zero};
     }
     // Rounded so that a float output satisfies the row exactly when it satisfies the decimal.
-    if (atom.upper) return {.terms = {{variable, 1.}}, .bound = decimal(atom).down};
-    return {.terms = {{variable, -1.}}, .bound = -decimal(atom).up};
+    const Decimal bound = decimal(atom);
+    const bool beyond = atom.strict && bound.down == bound.up;  // the decimal itself is out
+    if (atom.upper) {
+      return {.terms = {{variable, 1.}},
+              .bound = beyond ? std::nextafter(bound.down, -kFar) : bound.down};
+    }
+    return {.terms = {{variable, -1.}},
+            .bound = -(beyond ? std::nextafter(bound.up, kFar) : bound.up)};
   }
 
   void tighten(Bounds& bounds, int32_t index) const {
@@ -109,13 +130,16 @@ class Builder {
     int32_t& place = (added.upper ? bounds.hi : bounds.lo)[added.variable];
     if (place != kNone) {
       const std::strong_ordering order = compare(added, atom(place));
-      if (added.upper ? order >= 0 : order <= 0) return;
+      const bool tighter = order == 0 && added.strict && !atom(place).strict;
+      if (!tighter && (added.upper ? order >= 0 : order <= 0)) return;
     }
     place = index;
   }
 
   [[nodiscard]] bool contradict(int32_t lo, int32_t hi) const {
-    return lo != kNone && hi != kNone && compare(atom(lo), atom(hi)) > 0;
+    if (lo == kNone || hi == kNone) return false;
+    const std::strong_ordering order = compare(atom(lo), atom(hi));
+    return order > 0 || (order == 0 && (atom(lo).strict || atom(hi).strict));
   }
 
   /// Bounds that one conjunction writes must leave room. (Those of different disjunctions may
@@ -152,9 +176,12 @@ class Builder {
   [[noreturn]] void fail_as_crossed(int32_t lo, int32_t hi) const {
     const Atom &low = atom(lo), &high = atom(hi);
     const auto [first, second] = std::minmax({low.offset, high.offset});
-    fail(ErrorCode::kParse, second, "the lower bound ", printable(literal(low)), " of X_",
-         uint32_t{low.variable}, " exceeds its upper bound ", printable(literal(high)),
-         "; correct this line or line ", source_.line(first));
+    const bool equal = compare(low, high) == 0;
+    fail(ErrorCode::kParse, second, "the lower bound ", printable(literal(low)), " of ",
+         input_name(low.variable),
+         equal ? " is its upper bound too, and one of them is strict" : " exceeds its upper bound ",
+         equal ? std::string() : printable(literal(high)), "; correct this line or line ",
+         source_.line(first));
   }
 
   /// One conjunction, as a case of the region of its box.
@@ -221,12 +248,12 @@ class Builder {
     const std::string where =
         clause.empty() ? std::string()
                        : str(" in the disjunct of line ", source_.line(atom(clause[0]).offset));
-    fail(ErrorCode::kParse, formula_.inputs[first], "X_", first, " has no ",
+    fail(ErrorCode::kParse, formula_.inputs[first], input_name(first), " has no ",
          lacks_lo && lacks_hi ? "bounds"
          : lacks_lo           ? "lower bound"
                               : "upper bound",
          where, count > 1 ? str(" (", count, " inputs are unbounded)") : "", "; add (assert (",
-         lacks_lo ? ">=" : "<=", " X_", first, " ...))");
+         lacks_lo ? ">=" : "<=", " ", input_name(first), " ...))");
   }
 
   /// The region of the box that current_ and overrides_ say, an old one if there is one.
@@ -238,8 +265,10 @@ class Builder {
     };
     for (const Override& each : overrides_) {
       mix(static_cast<uint64_t>(each.input));
-      mix(std::bit_cast<uint64_t>(atom(each.lo).nearest + 0.));  // -0 equals 0
-      mix(std::bit_cast<uint64_t>(atom(each.hi).nearest + 0.));
+      for (const Atom& bound : {atom(each.lo), atom(each.hi)}) {
+        mix(std::bit_cast<uint64_t>(bound.nearest + 0.));  // -0 equals 0
+        mix(uint64_t{bound.strict});
+      }
     }
     const auto [begin, end] = by_hash_.equal_range(hash);
     for (auto known = begin; known != end; ++known)
@@ -260,9 +289,19 @@ class Builder {
     const size_t begin = region == 0 ? 0 : override_ends_[region - 1];
     const auto theirs = std::span(all_overrides_).subspan(begin, override_ends_[region] - begin);
     return std::ranges::equal(theirs, overrides_, [&](const Override& a, const Override& b) {
-      return a.input == b.input && compare(atom(a.lo), atom(b.lo)) == 0 &&
-             compare(atom(a.hi), atom(b.hi)) == 0;
+      const auto same = [&](int32_t one, int32_t other) {
+        return compare(atom(one), atom(other)) == 0 && atom(one).strict == atom(other).strict;
+      };
+      return a.input == b.input && same(a.lo, b.lo) && same(a.hi, b.hi);
     });
+  }
+
+  /// The least float32 at or above the bound's decimal, and above it where it is strict.
+  static float lowest(const Atom& bound, const Decimal& d) {
+    return bound.strict && d.up32 == d.down32 ? std::nextafter(d.up32, kFar32) : d.up32;
+  }
+  static float highest(const Atom& bound, const Decimal& d) {
+    return bound.strict && d.up32 == d.down32 ? std::nextafter(d.down32, -kFar32) : d.down32;
   }
 
   /// current_ in float32, inwards.
@@ -273,7 +312,7 @@ class Builder {
     for (size_t i = 0; i < inputs_; ++i) {
       const Atom &low = atom(current_.lo[i]), &high = atom(current_.hi[i]);
       const Decimal lo = decimal(low), hi = decimal(high);
-      if (lo.up32 > hi.down32) {
+      if (lowest(low, lo) > highest(high, hi)) {
         if (compare(low, high) == 0) {
           box.nearest.push_back(static_cast<int32_t>(i));
           box.lo.push_back(lo.nearest32);
@@ -282,14 +321,16 @@ class Builder {
         }
         box.empty = true;
       }
-      box.lo.push_back(lo.up32);
-      box.hi.push_back(hi.down32);
+      // Infinite where nothing is beyond a strict bound; the box is empty then.
+      box.lo.push_back(std::min(lowest(low, lo), std::numeric_limits<float>::max()));
+      box.hi.push_back(std::max(highest(high, hi), std::numeric_limits<float>::lowest()));
     }
     return box;
   }
 
   const Formula& formula_;
   const Source& source_;
+  const Source literals_;
   const VnnlibLimits& limits_;
   size_t inputs_;
   Property property_;

@@ -22,27 +22,6 @@ namespace {
 
 constexpr int64_t kMostVariables = int64_t{1} << 27;
 
-/// As parse_decimal, besides nan, inf, .5 and 5. which other tools write.
-std::optional<double> parse_number(std::string_view text) {
-  std::string_view body = text;
-  const bool negative = body.starts_with('-');
-  if (negative || body.starts_with('+')) body.remove_prefix(1);
-  if (body == "nan" || body == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (body == "inf" || body == "Infinity") {
-    return negative ? -std::numeric_limits<double>::infinity()
-                    : std::numeric_limits<double>::infinity();
-  }
-  std::string whole(text);
-  const auto digit = [&](size_t at) { return at < whole.size() && std::isdigit(whole[at]) != 0; };
-  if (size_t dot = whole.find('.'); dot != std::string::npos) {
-    const bool before = dot > 0 && digit(dot - 1), after = digit(dot + 1);
-    if (before && !after) whole.insert(dot + 1, 1, '0');
-    if (!before && after) whole.insert(dot, 1, '0');
-  }
-  const std::optional<Decimal> value = parse_decimal(whole);
-  return value ? std::optional(value->nearest) : std::nullopt;
-}
-
 class Scanner {
  public:
   Scanner(std::string_view text, const std::string& path) : source_{text, path} { next(); }
@@ -116,7 +95,7 @@ class Scanner {
       fail("expected a variable such as X_0");
     }
     next();
-    const std::optional<double> number = parse_number(token_);
+    const std::optional<double> number = parse_witness_number(token_);
     if (!number) fail("expected a number");
     value.value = *number;
     next();
@@ -148,6 +127,26 @@ class Scanner {
 };
 
 }  // namespace
+
+std::optional<double> parse_witness_number(std::string_view text) {
+  std::string_view body = text;
+  const bool negative = body.starts_with('-');
+  if (negative || body.starts_with('+')) body.remove_prefix(1);
+  if (body == "nan" || body == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (body == "inf" || body == "Infinity") {
+    return negative ? -std::numeric_limits<double>::infinity()
+                    : std::numeric_limits<double>::infinity();
+  }
+  std::string whole(text);
+  const auto digit = [&](size_t at) { return at < whole.size() && std::isdigit(whole[at]) != 0; };
+  if (size_t dot = whole.find('.'); dot != std::string::npos) {
+    const bool before = dot > 0 && digit(dot - 1), after = digit(dot + 1);
+    if (before && !after) whole.insert(dot + 1, 1, '0');
+    if (!before && after) whole.insert(dot, 1, '0');
+  }
+  const std::optional<Decimal> value = parse_decimal(whole);
+  return value ? std::optional(value->nearest) : std::nullopt;
+}
 
 Witness parse_witness(std::string_view text, const std::string& path) {
   return Scanner(text, path).run();

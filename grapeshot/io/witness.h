@@ -4,6 +4,7 @@
 // front and parentheses around it all; comments run from ; to the end of the line.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ struct Witness {
 /// VNN-COMP's text, `sat` on the first line; numbers in the shortest form that reads back as the
 /// same float64, so that a float32 stays exactly itself.
 [[nodiscard]] std::string write_witness(std::span<const float> x, std::span<const double> y);
+
+/// A number of a witness: a decimal, and besides nan, inf, .5 and 5. which other tools write.
+[[nodiscard]] std::optional<double> parse_witness_number(std::string_view text);
 
 /// The shortest decimal that reads back as the same float64.
 [[nodiscard]] std::string shortest_decimal(double value);

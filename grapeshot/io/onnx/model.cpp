@@ -230,7 +230,15 @@ at::Tensor OnnxModel::evaluate(const at::Tensor& x) const {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> rows;
   for (int64_t i = 0; i < x.size(0); ++i) {
-    rows.push_back(run_batch(as_read_, x.slice(0, i, i + 1), Head::kOutputs, Surrogate::kLoose));
+    at::Tensor y = run_batch(as_read_, x.slice(0, i, i + 1), Head::kOutputs, Surrogate::kLoose);
+    if (settle_) {
+      const at::Tensor row = x.select(0, i).to(at::kDouble).contiguous();
+      const at::Tensor exact = y.to(at::kDouble).clone();
+      settle_({row.const_data_ptr<double>(), static_cast<size_t>(row.numel())},
+              {exact.mutable_data_ptr<double>(), static_cast<size_t>(exact.numel())});
+      y = exact.to(y.scalar_type());
+    }
+    rows.push_back(std::move(y));
   }
   return rows.empty() ? at::empty({0, outputs_}, x.options()) : at::cat(rows);
 }

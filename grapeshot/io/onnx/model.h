@@ -1,8 +1,11 @@
 // grapeshot/io/onnx/model.h: ONNX files as Models.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "grapeshot/core/model.h"
@@ -67,6 +70,16 @@ class OnnxModel final : public Model {
   /// Several rows at once through the graph as read, in the dtype of x: what parity checks compare.
   [[nodiscard]] at::Tensor forward_unlowered(const at::Tensor& x) const;
 
+  /// Puts exact values in place of some outputs y [K] at x [D], both in float64.
+  using Settle = std::function<void(std::span<const double> x, std::span<double> y)>;
+  /// From then on evaluate() calls `settle` for every row; for outputs that are a part of a
+  /// specification, not of the network, and that rounding must not decide.
+  void settle_with(Settle settle) { settle_ = std::move(settle); }
+  /// The same for outputs of another runtime; nothing is done without settle_with().
+  void settle(std::span<const double> x, std::span<double> y) const {
+    if (settle_) settle_(x, y);
+  }
+
  private:
   struct Compiled {
     std::unique_ptr<Program> program;
@@ -112,6 +125,7 @@ class OnnxModel final : public Model {
   std::vector<Direction> directions_;  ///< of recurrent_
   bool has_surrogates_ = false;
   std::string fallback_;
+  Settle settle_;
 };
 
 /// Reads `path` or `path`.gz.

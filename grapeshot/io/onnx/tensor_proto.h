@@ -1,7 +1,9 @@
 // grapeshot/io/onnx/tensor_proto.h: one TensorProto to one tensor.
 #pragma once
 
+#include <span>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -23,5 +25,9 @@ enum class NotANumber { kRefused, kAllowed };
 [[nodiscard]] NamedTensor read_tensor(protozero::pbf_reader reader, const std::string& path,
                                       const std::string& place, uint64_t& external,
                                       NotANumber nan = NotANumber::kRefused);
+
+/// A TensorProto of float32 values [shape...], serialised.
+[[nodiscard]] std::string write_tensor(const std::string& name, std::span<const float> values,
+                                       const std::vector<int64_t>& shape);
 
 }  // namespace grapeshot::onnx

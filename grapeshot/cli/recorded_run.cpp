@@ -64,21 +64,19 @@ void read_instances_csv(report::Run& run) {
   if (!fs::exists(path)) return;
   const std::string text = read_file(path);
   size_t row = 0;
-  int64_t number = 0;
   for (const std::string_view line : split_at('\n', text)) {
-    if (++number == 1) continue;
     // findings, best margin, candidates, seconds to the first one
     const std::vector<std::optional<double>> fields = last_fields(line, 4);
-    GRAPESHOT_CHECK(fields.size() == 4 && fields[0] && row < run.instances.size(), kParse, path,
-                    ":", number, ": not a row of one of the run's ", run.instances.size(),
-                    " instances");
-    report::Instance& instance = run.instances[row++];
+    if (fields.empty() || !fields[0]) continue;  // the header, or a part of a name with line breaks
+    if (++row > run.instances.size()) break;
+    report::Instance& instance = run.instances[row - 1];
     instance.best_margin = fields[1];
     if (fields[2]) instance.candidates = static_cast<int64_t>(*fields[2]);
     instance.seconds_to_first = fields[3];
   }
-  GRAPESHOT_CHECK(row == run.instances.size(), kParse, path, ": has ", row, " rows, the run has ",
-                  run.instances.size(), " instances");
+  GRAPESHOT_CHECK(row == run.instances.size(), kParse, path,
+                  ": does not have one row for each of the run's ", run.instances.size(),
+                  " instances");
 }
 
 // Curves of stats.jsonl. Of a long file every few lines are enough; the last one may be cut off.

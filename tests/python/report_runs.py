@@ -4,6 +4,10 @@ import json
 import re
 
 import numpy as np
+from program import grapeshot
+
+# A name that a careless page, table or shell would take for more than a name.
+HOSTILE = "<script>alert(1)</script>\"'&|`*[x](y)\u2028\x07-" + "very-long-name" * 20
 
 
 def finding(instance, x, original, **more):
@@ -77,6 +81,20 @@ def pictures_run(folder, count=3, shape=(1, 1, 8, 8), **summary):
         x = np.clip(original + draw.normal(0, 0.1, shape).astype(np.float32), 0, 1)
         findings.append(finding(i, x, original))
     return make_run(folder, findings, names=[f"s{i}.vnnlib" for i in range(count + 1)], **summary)
+
+
+def hostile_run(folder):
+    x = np.linspace(0, 1, 5)
+    findings = [
+        finding(0, x, x + 0.1, words=HOSTILE, property=HOSTILE, violated=HOSTILE, mutation=HOSTILE),
+        finding(0, x, x - 0.1, tokens=[{"token": 1, "was": HOSTILE, "is": None}]),
+    ]
+    return make_run(folder, findings, names=[HOSTILE], models=["/models/" + HOSTILE])
+
+
+def page_of(run, *args):
+    grapeshot("report", run, *args, status=0)
+    return (run / "report.html").read_text()
 
 
 def data_of(page):

@@ -8,22 +8,15 @@ import sys
 
 import pytest
 from program import BREAKABLE, INSTANCES, MLP, ROBUST, grapeshot, grapeshot_json, needs_program
-from report_runs import data_of, finding, make_run, pictures_run
+from report_runs import HOSTILE, data_of, finding, hostile_run, make_run, page_of, pictures_run
 
 np = pytest.importorskip("numpy")
 
 pytestmark = needs_program
 
-HOSTILE = "<script>alert(1)</script>\"'&|`*[x](y)\u2028\x07-" + "very-long-name" * 20
-
 
 def report(run, *args, status=0):
     return grapeshot("report", run, *args, status=status).stdout
-
-
-def page_of(run, *args):
-    grapeshot("report", run, *args, status=0)
-    return (run / "report.html").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -32,15 +25,6 @@ def digits(tmp_path_factory):
     out = tmp_path_factory.mktemp("report") / "run"
     grapeshot("fuzz", "--instances", INSTANCES, "--candidates", 20000, "--out", out, status=1)
     return out
-
-
-def hostile_run(folder):
-    x = np.linspace(0, 1, 5)
-    findings = [
-        finding(0, x, x + 0.1, words=HOSTILE, property=HOSTILE, violated=HOSTILE, mutation=HOSTILE),
-        finding(0, x, x - 0.1, tokens=[{"token": 1, "was": HOSTILE, "is": None}]),
-    ]
-    return make_run(folder, findings, names=[HOSTILE], models=["/models/" + HOSTILE])
 
 
 # --- HTML ------------------------------------------------------------------------------------------
@@ -398,6 +382,15 @@ def test_a_damaged_folder_is_one_sentence_that_names_the_file(tmp_path, name, wh
     place = name.removesuffix("/finding.json") if "nothing" in name or "9999" in name else name
     assert place in done.stderr, done.stderr
     assert not (run / "report.html").exists()
+
+
+def test_names_may_hold_commas_quotes_and_line_breaks(tmp_path):
+    x = np.zeros(4)
+    names = ["a,b", 'say "c",1,2,3,x', "two\nlines"]
+    run = make_run(tmp_path / "run", [finding(2, x + 1, x)], names=names)
+    shown = data_of(page_of(run))["instances"]
+    assert [row[1] for row in shown] == names
+    assert [row[4:6] for row in shown] == [[0.25, 100], [0.25, 101], [-0.5, 102]]
 
 
 def test_wrong_usage_is_told(tmp_path):

@@ -6,8 +6,7 @@ import time
 import pytest
 from browser import Page, needs_chromium
 from program import grapeshot, needs_program
-from report_runs import data_of, finding, make_run, pictures_run
-from test_report import hostile_run, page_of
+from report_runs import data_of, finding, hostile_run, make_run, page_of, pictures_run
 
 np = pytest.importorskip("numpy")
 

@@ -47,7 +47,8 @@ class Cursor {
 
   [[nodiscard]] const vnnlib::Source& source() const { return source_; }
   [[nodiscard]] const Token& token() const { return token_; }
-  Token take() { return std::exchange(token_, scan(source_, token_.offset + token_.text.size())); }
+  /// A token other than ')' that touches the end of the text is not judged: it may be half of one.
+  Token take();
   Token take(TokenKind kind, std::string_view expected) {
     if (token_.kind != kind) fail_as(expected);
     return take();

@@ -148,6 +148,14 @@ Token scan(const vnnlib::Source& source, size_t offset) {
 Cursor::Cursor(const vnnlib::Source& source)
     : source_(source), token_(scan(source, source.text.starts_with("\xef\xbb\xbf") ? 3 : 0)) {}
 
+Token Cursor::take() {
+  const size_t end = token_.offset + token_.text.size();
+  if (end == source_.text.size() && token_.text != ")") {
+    fail(ErrorCode::kParse, end, "the file ends in the middle; it may be truncated");
+  }
+  return std::exchange(token_, scan(source_, end));
+}
+
 void Cursor::fail_as(std::string_view expected) const {
   if (token_.kind == TokenKind::kEnd)
     fail(ErrorCode::kParse, token_.offset, "expected ", expected,

@@ -108,16 +108,17 @@ def test_equal_networks_compare_two_inputs_of_one_file(files):
 
 
 def test_several_inputs_and_outputs_keep_the_order_of_the_file(files):
-    net = layers([4, 16, 4], 3, inputs=("a", "b"), outputs=("p", "q"))
+    # In 3,000 random inputs of this box P[0,1] - Q[0,0] reaches -0.09, with inputs exchanged -0.33.
+    net = layers([4, 16, 4], 7, inputs=("a", "b"), outputs=("p", "q"))
     path = files.model("f", net)
     spec = files.text(
         "q.vnnlib",
-        query(declare("f", [("A", 2), ("B", 2)], [("P", 2), ("Q", 2)]), "(> P[0,1] Q[0,0])")
+        query(declare("f", [("A", 2), ("B", 2)], [("P", 2), ("Q", 2)]), "(> P[0,1] (- Q[0,0] 0.2))")
         + box("A", 2, 0.0, 1.0) + box("B", 2, 2.0, 3.0),
     )  # fmt: skip
     found = assignment(verify(spec, f"f={path}"))
     p, q = outputs_of(net, [found["A"], found["B"]])
-    assert p[0, 1] > q[0, 0] and found["B"].min() >= 2
+    assert float(p[0, 1]) > float(q[0, 0]) - 0.2 and found["B"].min() >= 2
     np.testing.assert_allclose(np.concatenate([p, q]), np.concatenate([found["P"], found["Q"]]), 1e-5)
 
 
@@ -285,7 +286,7 @@ def test_bad_queries_are_refused_in_one_sentence(files):
     named = ["--network", f"f={f}"]
     cases = [
         ("exponent", good.replace("1.0", "1e0", 1), named, r"exponent\.vnnlib:\d+:\d+: VNN-LIB 2.0 has no"),
-        ("cut", good[:-30], named, r"cut\.vnnlib:\d+:\d+: expected .* it may be truncated"),
+        ("cut", good[:-30], named, r"cut\.vnnlib:\d+:\d+: the file ends .* it may be truncated"),
         ("free", query(ONE, "(> Y[0,0] 0.0)"), named, r"X\[0,0\] has no bounds"),
         ("none", good, [], r"declares the network f; say which file it is with --network f=FILE"),
         ("other", good, [*named, "--network", f"h={f}"], r"declares no network of that name"),
@@ -294,7 +295,7 @@ def test_bad_queries_are_refused_in_one_sentence(files):
         ("gone", good, ["--network", "f=gone.onnx"], r"gone\.onnx"),
         ("one", pair, named, r"declares the network g; say which file"),
         ("opsets", pair, [*named, "--network", f"g={old}"], r"opset 11 .*opset 13 .*cannot be joined"),
-        ("shape", good.replace("[1,3]", "[1,4]"), named, r"declares X as \[1,4\], the input 'x' of .* is \[1,3\]"),
+        ("shape", good.replace("[1,3]", "[1,4]") + box("X", 4), named, r"declares X as \[1,4\], the input 'x' of .* is \[1,3\]"),
         ("ports", query(declare("f", [("X", 3)], [("Y", 2), ("Z", 2)]), "(> Y[0,0] Z[0,0])") + box("X", 3),
          named, r"declares 2 outputs of f, .* has 1"),
         ("hidden", hidden + box("X", 3), named, r"no node writes a tensor called 'no'.* declares as H"),
@@ -307,13 +308,15 @@ def test_bad_queries_are_refused_in_one_sentence(files):
         ("many", query(ONE, *["(or (> Y[0,0] 0.0) (> Y[0,1] 0.0))"] * 40) + box("X", 3), named,
          r"make more than \d+ cases"),
     ]  # fmt: skip
-    before = tree(files.folder)
+    before, wrong = tree(files.folder), []
     for name, text, flags, message in cases:
         spec = files.text(f"{name}.vnnlib", text)
-        done = grapeshot("verify", spec, *flags, "--timeout", 5, status=2)
-        assert done.stdout == "" and done.stderr.count("\n") == 1, done.stderr
-        assert re.search(message, done.stderr), (name, done.stderr)
+        done = grapeshot("verify", spec, *flags, "--timeout", 5)
+        one_line = done.stdout == "" and done.stderr.count("\n") == 1
+        if done.returncode != 2 or not one_line or not re.search(message, done.stderr):
+            wrong.append((name, done.returncode, done.stdout, done.stderr))
         spec.unlink()
+    assert not wrong
     assert tree(files.folder) == before
     one = files.text("one.vnnlib", "(declare-const X_0 Real)")
     said = grapeshot("falsify", f, one, *named, status=2).stderr
@@ -324,7 +327,7 @@ def test_bad_counterexamples_are_named_by_line(files):
     f = files.model("f", layers([3, 16, 2], 1))
     spec = files.text("q.vnnlib", query(ONE, "(> Y[0,0] Y[0,1])") + box("X", 3))
     cases = [
-        ("X float32 [1,3]\n0.1\n0.2\n", r":3:\d+: expected value 3 of the 3 of X, found the end"),
+        ("X float32 [1,3]\n0.1\n0.2\n", r":4:1: expected value 3 of the 3 of X, found the end"),
         ("X float32 [1,3]\n0.1\nzero\n0.2\n", r":3:1: expected value 2 of the 3 of X, found 'zero'"),
         ("X float32 [3]\n0.1\n0.2\n0.3\n", r":1:1: X is of another shape"),
         ("sat\nW float32 [1,3]\n0.1\n0.2\n0.3\n", r":2:1: the query declares no W"),

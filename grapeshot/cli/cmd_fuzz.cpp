@@ -112,6 +112,7 @@ Action declare_fuzz(CLI::App& app) {
                  "makes them");
   app.add_option("--out", command->out, "Run folder (default grapeshot-out/<time>-<model>)");
   add_common_options(app, command->common);
+  add_screen_option(app, command->common);
   command->flags = std::make_unique<LoopFlags>(app);
   return [command] { return command->run(); };
 }

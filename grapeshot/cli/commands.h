@@ -38,6 +38,7 @@ Action declare_falsify(CLI::App& app);
 Action declare_fuzz(CLI::App& app);
 Action declare_replay(CLI::App& app);
 Action declare_resume(CLI::App& app);
+Action declare_status(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_run(CLI::App& app);
 Action declare_coverage(CLI::App& app);

@@ -2,7 +2,6 @@
 // otherwise.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -20,6 +19,7 @@
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/diff_summary.h"
 #include "grapeshot/cli/interrupt.h"
+#include "grapeshot/cli/live_view.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/other_runtime.h"
@@ -67,13 +67,13 @@ Property property_of(const at::Tensor& image, int64_t label, int64_t outputs,
 class Reporter final : public diff::DiffObserver {
  public:
   Reporter(Problem& problem, RunFolder& folder, const diff::DiffOptions& options, int64_t per_image,
-           bool keep_all, bool quiet, const OtherRuntime* other)
+           bool keep_all, LiveView& view, const OtherRuntime* other)
       : problem_(problem),
         folder_(folder),
         options_(options),
         per_image_(per_image),
         keep_all_(keep_all),
-        quiet_(quiet),
+        view_(view),
         other_(other),
         written_(problem.instances.size(), 0) {}
 
@@ -129,18 +129,15 @@ class Reporter final : public diff::DiffObserver {
   }
 
   void on_progress(const diff::DiffProgress& p) override {
-    if (p.seconds >= next_stats_) {
-      next_stats_ = p.seconds + 0.1 + 0.05 * p.seconds;
-      ordered_json line = {{"seconds", p.seconds}};
-      line.update(diff_counts(p));
-      folder_.append_stats(line);
-    }
-    if (quiet_ || p.seconds < next_line_) return;
-    next_line_ = std::max(2., p.seconds * 1.5);
-    if (p.seconds < 1.) return;
-    std::fprintf(stderr, "%6.1f s  %lld of %lld images, %lld differences, %lld candidates\n",
-                 p.seconds, static_cast<long long>(p.broken), static_cast<long long>(p.images),
-                 static_cast<long long>(p.differences), static_cast<long long>(p.candidates));
+    const bool writes = p.seconds >= next_stats_;
+    if (!writes && !view_.due()) return;
+    ordered_json line = {{"seconds", p.seconds}};
+    line.update(diff_counts(p));
+    line["rss_mib"] = rss_mib();
+    view_.show(line);
+    if (!writes) return;
+    next_stats_ = p.seconds + 0.1 + 0.05 * p.seconds;
+    folder_.append_stats(line);
   }
 
   [[nodiscard]] const std::vector<diff::Difference>& found() const { return found_; }
@@ -151,12 +148,13 @@ class Reporter final : public diff::DiffObserver {
   RunFolder& folder_;
   const diff::DiffOptions& options_;
   int64_t per_image_;
-  bool keep_all_, quiet_;
+  bool keep_all_;
+  LiveView& view_;
   const OtherRuntime* other_;  // or none
   std::vector<int64_t> written_;
   std::vector<diff::Difference> found_;
   std::vector<std::string> ids_;
-  double next_stats_ = 0., next_line_ = 0.;
+  double next_stats_ = 0.;
 };
 
 struct DiffCommand {
@@ -221,8 +219,8 @@ struct DiffCommand {
     record["machine"] = describe_machine();
     folder.write_json("run.json", record);
     const std::atomic<bool>& stop = stop_on_interrupt();
-    Reporter reporter(problem, folder, options, per_image, !retraining.empty(), common.quiet,
-                      other.get());
+    LiveView view(record, common);
+    Reporter reporter(problem, folder, options, per_image, !retraining.empty(), view, other.get());
     std::optional<diff::RuntimeOracle> oracle;
     if (other) {
       oracle.emplace(
@@ -231,6 +229,7 @@ struct DiffCommand {
     const double start_up_s = process_age_s();
     const diff::DiffProgress p = diff::run_diff(models, images, options, problem.profile.get(),
                                                 reporter, stop, oracle ? &*oracle : nullptr);
+    view.close();
     ordered_json summary = {{"command", "diff"}, {"model", problem.models[0].path}};
     for (size_t s = 1; s < problem.models.size(); ++s) {
       const ProblemModel& each = problem.models[s];
@@ -412,6 +411,7 @@ Action declare_diff(CLI::App& app) {
     add_described(app, name, member, help);
   });
   add_common_options(app, command->common);
+  add_screen_option(app, command->common);
   return [command, &app] {
     // A budget of candidates alone is not cut short by the default number of seconds.
     if (command->options.candidates > 0 && app.get_option("--seconds")->count() == 0) {

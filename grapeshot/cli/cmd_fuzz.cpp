@@ -121,6 +121,7 @@ Action declare_fuzz(CLI::App& app) {
       "--no-report", [after = &command->after] { after->page = false; }, "Write no report.html");
   add_gate_flags(app, command->after.gate);
   add_common_options(app, command->common);
+  add_screen_option(app, command->common);
   command->flags = std::make_unique<LoopFlags>(app);
   return [command] { return command->run(); };
 }

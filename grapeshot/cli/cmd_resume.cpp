@@ -71,6 +71,7 @@ Action declare_resume(CLI::App& app) {
   app.add_option("--candidates", command->candidates, "The same in candidates")
       ->check(CLI::NonNegativeNumber);
   add_common_options(app, command->common);
+  add_screen_option(app, command->common);
   return [command] { return command->run(); };
 }
 

@@ -38,6 +38,11 @@ constexpr Command kTable[] = {
      "  grapeshot resume run\n"
      "  grapeshot resume run --seconds 600          # of the whole run, what it had counts\n",
      declare_resume},
+    {"status", "Shows how runs stand: running, ended or killed.",
+     "  grapeshot status run\n"
+     "  grapeshot status run --watch                # until it ends\n"
+     "  grapeshot status grapeshot-out              # a table of all runs there\n",
+     declare_status},
     {"replay", "Confirms findings again, from their files.",
      "  grapeshot replay run                       # every finding of a run\n"
      "  grapeshot replay run --quiet               # only what is not confirmed, and the count\n"

@@ -39,6 +39,7 @@ Action declare_fuzz(CLI::App& app);
 Action declare_replay(CLI::App& app);
 Action declare_resume(CLI::App& app);
 Action declare_report(CLI::App& app);
+Action declare_status(CLI::App& app);
 Action declare_check(CLI::App& app);
 Action declare_run(CLI::App& app);
 Action declare_coverage(CLI::App& app);

@@ -6,10 +6,9 @@
 #include <cstdio>
 #include <iostream>
 
-#include <unistd.h>
-
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/fuzz_reporter.h"
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/machine.h"
@@ -22,71 +21,6 @@ namespace grapeshot::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-ordered_json coverage_json(const Progress& p) {
-  ordered_json out = ordered_json::object();
-  for (const auto& [name, value] : p.coverage) out[name] = value;
-  return out;
-}
-
-// Findings to disk at once, progress to stderr and stats.jsonl.
-class Reporter final : public CampaignObserver {
- public:
-  Reporter(const Problem& problem, RunFolder& folder, uint64_t seed, bool quiet)
-      : problem_(problem),
-        folder_(folder),
-        seed_(seed),
-        quiet_(quiet),
-        live_(isatty(STDERR_FILENO) == 1) {}
-
-  void on_finding(const Finding& finding) override {
-    (void)folder_.write_finding(problem_, finding, seed_);
-  }
-
-  void on_note(const std::string& text) override {
-    std::cerr << (live_ ? "\r\x1b[K" : "") << "grapeshot: note: " << text << "\n";
-  }
-
-  void on_progress(const Progress& p) override {
-    // stats.jsonl once a second, a log line less and less often, a live line every time.
-    if (p.seconds >= next_stats_) {
-      next_stats_ = p.seconds + 1.;
-      folder_.append_stats({{"seconds", p.seconds},
-                            {"instances_falsified", p.broken},
-                            {"candidates", p.candidates},
-                            {"inputs_checked", p.inputs_checked},
-                            {"violations", p.violations},
-                            {"distinct_violations", p.distinct_violations},
-                            {"best_margin", number(p.best_margin)},
-                            {"corpus_size", p.corpus_size},
-                            {"coverage", coverage_json(p)}});
-    }
-    if (quiet_ || (!live_ && p.seconds < next_line_)) return;
-    next_line_ = std::max(2., p.seconds * 1.5);
-    if (!live_ && p.seconds < 1.) return;
-    const bool share = p.coverage.empty() || find_criterion(p.coverage[0].first).share;
-    const double coverage = (p.coverage.empty() ? 0. : p.coverage[0].second) * (share ? 100. : 1.);
-    std::fprintf(stderr,
-                 "%s%6.1f s  %" PRId64 " broken, %" PRId64
-                 " left  %.0f inputs/s  coverage %.4g%s  best margin %.4g%s",
-                 live_ ? "\r" : "", p.seconds, p.broken, p.instances - p.broken,
-                 static_cast<double>(p.inputs_checked) / std::max(p.seconds, 1e-9), coverage,
-                 share ? " %" : "", p.best_margin, live_ ? "   " : "\n");
-    std::fflush(stderr);
-    drew_ = live_;
-  }
-
-  void end_line() const {
-    if (drew_) std::fputc('\n', stderr);
-  }
-
- private:
-  const Problem& problem_;
-  RunFolder& folder_;
-  uint64_t seed_;
-  bool quiet_, live_, drew_ = false;
-  double next_stats_ = 0., next_line_ = 0.;
-};
 
 ordered_json summarize(const Problem& problem, const CampaignResult& result,
                        const LoopOptions& options, const RunFolder& folder, double start_up_s,
@@ -103,19 +37,10 @@ ordered_json summarize(const Problem& problem, const CampaignResult& result,
   ordered_json out;
   out["command"] = "fuzz";
   out["model"] = models.size() == 1 ? models[0] : models;
-  out["instances"] = p.instances;
-  out["instances_falsified"] = p.broken;
-  out["candidates"] = p.candidates;
+  out.update(fuzz_counts(p));
   out["candidates_per_s"] = static_cast<double>(p.candidates) / seconds;
-  out["inputs_checked"] = p.inputs_checked;
   out["inputs_checked_per_s"] = static_cast<double>(p.inputs_checked) / seconds;
-  out["violations"] = p.violations;
-  out["distinct_violations"] = p.distinct_violations;
-  out["borderline"] = p.borderline;
-  out["ttfv_s"] = p.ttfv_s < 0. ? ordered_json(nullptr) : ordered_json(p.ttfv_s);
   out["ttfv_s_per_instance"] = first;
-  out["coverage"] = coverage_json(p);
-  out["corpus_size"] = p.corpus_size;
   out["seconds"] = p.seconds;
   out["start_up_s"] = start_up_s;
   // FLOPs done over what the lanes' cores do in a large matrix product.
@@ -216,7 +141,8 @@ int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& fold
   run["options"] = to_json(options);
   run["machine"] = describe_machine();
   folder.write_json("run.json", run);
-  Reporter reporter(problem, folder, options.seed, common.quiet);
+  LiveView view(run, common);
+  FuzzReporter reporter(problem, folder, options.seed, view);
   const double start_up_s = process_age_s();
   CampaignParts parts;
   if (options.mutations == "portfolio") parts.make = falsify::make_portfolio;
@@ -226,7 +152,7 @@ int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& fold
   }
   parts.resume = resume;
   CampaignResult result = run_campaign(problem.campaign_models(), options, reporter, stop, parts);
-  reporter.end_line();
+  view.close();
   ordered_json words;  // of findings that have some
   const std::vector<std::string> ids = settle_findings(folder, result, words);
   run["batch_rows"] = result.batch;

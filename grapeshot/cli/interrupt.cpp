@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "grapeshot/cli/terminal.h"
+
 namespace grapeshot::cli {
 namespace {
 
@@ -9,7 +11,7 @@ std::atomic<bool> stop{false};  // a signal handler can reach nothing but a glob
 
 void handle(int signal) {
   stop = true;
-  std::signal(signal, SIG_DFL);
+  std::signal(signal, end_by_signal);
 }
 
 }  // namespace

@@ -65,14 +65,26 @@ double process_age_s() {
   return std::max(0., now - ticks / static_cast<double>(sysconf(_SC_CLK_TCK)));
 }
 
-double peak_rss_mib() {
-  // Not getrusage(): its maximum is also that of the process that forked this one.
+namespace {
+
+// A line of /proc/self/status that counts kB.
+double status_mib(std::string_view name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
-    constexpr std::string_view kName = "VmHWM:";  // in kB
-    if (line.starts_with(kName)) return std::stod(line.substr(kName.size())) / 1024.;
+    if (line.starts_with(name)) return std::stod(line.substr(name.size())) / 1024.;
   }
   return 0.;
+}
+
+}  // namespace
+
+double rss_mib() {
+  return status_mib("VmRSS:");
+}
+
+double peak_rss_mib() {
+  // Not getrusage(): its maximum is also that of the process that forked this one.
+  return status_mib("VmHWM:");
 }
 
 double measured_peak_macs(double seconds) {

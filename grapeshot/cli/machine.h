@@ -17,6 +17,8 @@ namespace grapeshot::cli {
 /// Seconds since this process was started, loading of its libraries included.
 [[nodiscard]] double process_age_s();
 
+/// Resident memory now.
+[[nodiscard]] double rss_mib();
 /// Largest resident memory so far.
 [[nodiscard]] double peak_rss_mib();
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include <unistd.h>
+
 #include "grapeshot/base/cores.h"
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/json_file.h"
@@ -57,6 +59,19 @@ void apply_config(LoopOptions& options, const json& config, const std::string& p
 void add_common_options(CLI::App& app, CommonOptions& common) {
   app.add_flag("--json", common.json, "One JSON object on stdout");
   app.add_flag("--quiet", common.quiet, "No progress on stderr");
+}
+
+void add_screen_option(CLI::App& app, CommonOptions& common) {
+  app.add_flag_function(
+      "--screen,!--no-screen",
+      [&common](int64_t given) {
+        if (given > 0 && isatty(STDERR_FILENO) == 0) {
+          throw CLI::ValidationError("--screen", "needs a terminal on stderr");
+        }
+        common.screen = given > 0;
+      },
+      "Progress as a screen, or else as lines (default: a screen where stderr is a terminal that "
+      "can show one)");
 }
 
 LoopFlags::LoopFlags(CLI::App& app) : app_(app) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -15,11 +16,14 @@
 namespace grapeshot::cli {
 
 struct CommonOptions {
-  bool json = false;   ///< one JSON object on stdout
-  bool quiet = false;  ///< no progress on stderr
+  bool json = false;                ///< one JSON object on stdout
+  bool quiet = false;               ///< no progress on stderr
+  std::optional<bool> screen = {};  ///< of progress; empty: where the terminal can show one
 };
 
 void add_common_options(CLI::App& app, CommonOptions& common);
+/// For commands whose progress has a screen.
+void add_screen_option(CLI::App& app, CommonOptions& common);
 
 /// Declares an option that a describe() visits: `member` with its default in the help page,
 /// refusing negative numbers where it is unsigned.

@@ -19,6 +19,7 @@
 #include "grapeshot/io/onnx/graph.h"
 #include "grapeshot/io/onnx/joined_model.h"
 #include "grapeshot/io/onnx/pair_model.h"
+#include "grapeshot/io/properties/reader.h"
 #include "grapeshot/io/vnnlib.h"
 
 namespace grapeshot::cli {
@@ -294,11 +295,7 @@ Property top1_property(std::span<const double> x, double eps, int64_t label, int
     region.box.hi.push_back(hi);
   }
   for (int64_t j = 0; j < outputs; ++j) {
-    if (j == label) continue;
-    // Y_j >= Y_label, terms in ascending order.
-    std::vector<Term> terms = {{static_cast<int32_t>(label), 1.}, {static_cast<int32_t>(j), -1.}};
-    std::ranges::sort(terms, {}, &Term::output);
-    region.cases.push_back({{{std::move(terms), 0.}}});
+    if (j != label) region.cases.push_back({{properties::no_less(j, label)}});
   }
   return property;
 }

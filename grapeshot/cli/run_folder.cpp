@@ -1,11 +1,13 @@
 #include "grapeshot/cli/run_folder.h"
 
+#include <chrono>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include <ATen/ATen.h>
 
@@ -87,6 +89,14 @@ std::vector<double> outputs_at(const onnx::OnnxModel& model, const at::Tensor& x
   return {data, data + y.numel()};
 }
 
+// A process that was killed, or whose disk was full, may leave half a line.
+void end_at_line(const fs::path& path) {
+  if (!fs::exists(path)) return;
+  const std::string text = read_file(path.string());
+  const size_t whole = text.rfind('\n') + 1;  // 0 where there is none
+  if (whole < text.size()) fs::resize_file(path, whole);
+}
+
 ordered_json file_hashes(const std::vector<std::string>& paths) {
   ordered_json out = ordered_json::array();
   for (const std::string& path : paths) {
@@ -134,7 +144,12 @@ RunFolder::RunFolder(const std::string& path, bool again)
   fs::create_directories(fs::path(path_) / "findings", failure);
   GRAPESHOT_CHECK(!failure, kInvalidArgument, path,
                   ": cannot make the run folder: ", failure.message());
-  lock_ = FileLock((fs::path(path_) / "lock").string());
+  // `grapeshot status` has the lock for a moment when it looks.
+  constexpr int kTries = 5;
+  for (int tries = 0; !lock_.held() && tries < kTries; ++tries) {
+    if (tries > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    lock_ = FileLock((fs::path(path_) / "lock").string());
+  }
   GRAPESHOT_CHECK(lock_.held(), kInvalidArgument, path, ": another process works on this run");
   GRAPESHOT_CHECK(again || !there(), kInvalidArgument, path,
                   ": holds an earlier run; `grapeshot resume` goes on with it, or choose another "
@@ -144,6 +159,7 @@ RunFolder::RunFolder(const std::string& path, bool again)
   for (const fs::directory_entry& each : fs::directory_iterator(checkpoint, failure)) {
     if (each.path().filename() != "state.pt") fs::remove(each.path(), failure);
   }
+  if (again) end_at_line(fs::path(path_) / "stats.jsonl");
   stats_.open(fs::path(path_) / "stats.jsonl", again ? std::ios::app : std::ios::trunc);
   GRAPESHOT_CHECK(stats_.good(), kInvalidArgument, path, ": cannot be written");
 }

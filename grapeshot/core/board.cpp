@@ -38,6 +38,20 @@ Group& Board::group_at(int64_t g) {
   return groups[static_cast<size_t>(g)];
 }
 
+Progress Board::standing() const {
+  Progress p = ledger.standing();
+  for (const Unit& unit : units) p.corpus_size += unit.corpus_size;
+  for (const Group& group : groups) {
+    const auto values = group.coverage->values();
+    p.coverage.resize(values.size());
+    for (size_t k = 0; k < values.size(); ++k) {
+      const bool share = find_criterion(p.coverage[k].first = values[k].first).share;
+      p.coverage[k].second += values[k].second / (share ? double(groups.size()) : 1.);
+    }
+  }
+  return p;
+}
+
 void Board::save(State& state, bool one_by_one) const {
   ledger.save(state, "ledger/");
   for (size_t g = 0; g < groups.size(); ++g) {

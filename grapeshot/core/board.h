@@ -69,6 +69,9 @@ struct Board {
   std::map<int64_t, Reserve> reserve = {};  ///< by instance
   Ledger ledger;
 
+  /// All of it but what only the campaign itself knows.
+  [[nodiscard]] Progress standing() const;
+
   /// Between iterations. Instances that are given a time each (`one_by_one`) begin theirs anew.
   void save(State& state, bool one_by_one) const;
 

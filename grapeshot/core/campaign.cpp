@@ -439,18 +439,10 @@ class Campaign {
   }
 
   Progress snapshot() {
-    Progress p = board_.ledger.totals();
+    Progress p = board_.standing();
     p.seconds = elapsed_s();
-    p.best_margin = board_.ledger.best_margin();
-    for (const Unit& unit : board_.units) p.corpus_size += unit.corpus_size;
-    for (Group& group : board_.groups) {
-      const auto values = group.coverage->values();
-      p.coverage.resize(values.size());
-      for (size_t k = 0; k < values.size(); ++k) {
-        const bool share = find_criterion(p.coverage[k].first = values[k].first).share;
-        p.coverage[k].second += values[k].second / (share ? double(board_.groups.size()) : 1.);
-      }
-    }
+    p.lanes = result_.lanes;
+    p.batch = result_.batch;
     return p;
   }
 

@@ -84,6 +84,19 @@ class ItemCriterion : public Criterion {
 /// wanted.
 [[nodiscard]] at::Tensor on_host(const std::vector<at::Tensor>& of, size_t tap);
 
+/// Calls visit(row, number of the tap's first neuron, its neurons, their means) for every row of
+/// every tap that was seen.
+template <class Visit>
+void for_rows(const Observation& seen, const std::vector<int64_t>& neurons, const Visit& visit) {
+  int64_t begin = 0;
+  for (size_t t = 0; t < neurons.size(); begin += neurons[t], ++t) {
+    const at::Tensor means = on_host(seen.means, t);
+    if (!means.defined()) continue;
+    const auto* a = means.const_data_ptr<float>();
+    for (int64_t r = 0; r < means.size(0); ++r, a += neurons[t]) visit(r, begin, neurons[t], a);
+  }
+}
+
 /// Means of every layer of every input brought to [0, 1] by its least and largest activation, as in
 /// DeepXplore: the mean of what is scaled is the mean, scaled. Undefined where `means` is.
 [[nodiscard]] std::vector<at::Tensor> scaled_means(const std::vector<at::Tensor>& means,

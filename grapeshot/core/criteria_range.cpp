@@ -38,20 +38,6 @@ Ranges ranges_of(const CriterionSetup& setup, double sigma) {
   return out;
 }
 
-// Calls visit(row, neuron of all, mean activation) for all that was seen.
-template <class Visit>
-void for_means(const Observation& seen, const std::vector<int64_t>& neurons, const Visit& visit) {
-  int64_t begin = 0;
-  for (size_t t = 0; t < neurons.size(); begin += neurons[t], ++t) {
-    const at::Tensor means = on_host(seen.means, t);
-    if (!means.defined()) continue;
-    const auto* a = means.const_data_ptr<float>();
-    for (int64_t r = 0; r < means.size(0); ++r, a += neurons[t]) {
-      for (int64_t j = 0; j < neurons[t]; ++j) visit(r, begin + j, a[j]);
-    }
-  }
-}
-
 // The section of every neuron of a row, -1 outside of its range.
 GRAPESHOT_CLONES void find_sections(const float* a, const float* least, const float* most,
                                     const double* low, const double* per_width, double last,
@@ -87,24 +73,16 @@ class Sections final : public ItemCriterion {
   at::Tensor update(const Observation& seen) override {
     at::Tensor gain = at::zeros({rows_of(seen)});
     auto* g = gain.mutable_data_ptr<float>();
-    int64_t begin = 0;
-    for (size_t t = 0; t < neurons_.size(); begin += neurons_[t], ++t) {
-      const at::Tensor means = on_host(seen.means, t);
-      if (!means.defined()) continue;
-      const int64_t n = neurons_[t];
+    for_rows(seen, neurons_, [&](int64_t r, int64_t begin, int64_t n, const float* a) {
+      const auto first = static_cast<size_t>(begin);
       section_.resize(static_cast<size_t>(n));
-      const auto* a = means.const_data_ptr<float>();
-      for (int64_t r = 0; r < means.size(0); ++r, a += n) {
-        find_sections(a, &ranges_.low[static_cast<size_t>(begin)],
-                      &ranges_.high[static_cast<size_t>(begin)], &low_[static_cast<size_t>(begin)],
-                      &per_width_[static_cast<size_t>(begin)], static_cast<double>(sections_ - 1),
-                      n, section_.data());
-        for (int64_t j = 0; j < n; ++j) {
-          const int32_t section = section_[static_cast<size_t>(j)];
-          if (section >= 0 && items_.touch((begin + j) * sections_ + section)) g[r] += 1.f;
-        }
+      find_sections(a, &ranges_.low[first], &ranges_.high[first], &low_[first], &per_width_[first],
+                    static_cast<double>(sections_ - 1), n, section_.data());
+      for (int64_t j = 0; j < n; ++j) {
+        const int32_t section = section_[static_cast<size_t>(j)];
+        if (section >= 0 && items_.touch((begin + j) * sections_ + section)) g[r] += 1.f;
       }
-    }
+    });
     items_.commit();
     return gain;
   }
@@ -130,10 +108,12 @@ class Boundaries final : public ItemCriterion {
   at::Tensor update(const Observation& seen) override {
     at::Tensor gain = at::zeros({rows_of(seen)});
     auto* g = gain.mutable_data_ptr<float>();
-    for_means(seen, neurons_, [&](int64_t r, int64_t neuron, float a) {
-      const auto i = static_cast<size_t>(neuron);
-      if (a > ranges_.high[i] && items_.touch(neuron)) g[r] += 1.f;
-      if (below_ && a < ranges_.low[i] && items_.touch(all_ + neuron)) g[r] += 1.f;
+    for_rows(seen, neurons_, [&](int64_t r, int64_t begin, int64_t n, const float* a) {
+      for (int64_t neuron = begin; neuron < begin + n; ++neuron, ++a) {
+        const auto i = static_cast<size_t>(neuron);
+        if (*a > ranges_.high[i] && items_.touch(neuron)) g[r] += 1.f;
+        if (below_ && *a < ranges_.low[i] && items_.touch(all_ + neuron)) g[r] += 1.f;
+      }
     });
     items_.commit();
     return gain;

@@ -82,21 +82,14 @@ class Among final : public ItemCriterion {
     at::Tensor gain = at::zeros({rows_of(seen)});
     if (complete()) return gain;
     auto* g = gain.mutable_data_ptr<float>();
-    int64_t begin = 0;
-    for (size_t t = 0; t < neurons_.size(); begin += neurons_[t], ++t) {
-      const at::Tensor means = on_host(seen.means, t);
-      if (!means.defined()) continue;
-      const auto* a = means.const_data_ptr<float>();
-      const int32_t* open = &open_[static_cast<size_t>(begin)];
-      for (int64_t r = 0; r < means.size(0); ++r, a += neurons_[t]) {
-        // Mostly no neuron that is open still can be one of the k.
-        const float most = largest_open(a, open, neurons_[t], sign_);
-        if (count_above(a, most, neurons_[t], sign_) >= k_.k()) continue;
-        for (const int64_t j : k_.of(a, neurons_[t], sign_)) {
-          if (items_.touch(begin + j)) g[r] += 1.f;
-        }
+    for_rows(seen, neurons_, [&](int64_t r, int64_t begin, int64_t n, const float* a) {
+      // Mostly no neuron that is open still can be one of the k.
+      const float most = largest_open(a, &open_[static_cast<size_t>(begin)], n, sign_);
+      if (count_above(a, most, n, sign_) >= k_.k()) return;
+      for (const int64_t j : k_.of(a, n, sign_)) {
+        if (items_.touch(begin + j)) g[r] += 1.f;
       }
-    }
+    });
     const int64_t before = items_.count();
     items_.commit();
     if (items_.count() != before) find_open();
@@ -131,27 +124,19 @@ class Patterns final : public Criterion {
   at::Tensor update(const Observation& seen) override {
     const int64_t n = rows_of(seen);
     std::vector<std::vector<int32_t>> pattern(static_cast<size_t>(n));
-    int32_t begin = 0;
-    for (size_t t = 0; t < neurons_.size(); begin += static_cast<int32_t>(neurons_[t]), ++t) {
-      const at::Tensor means = on_host(seen.means, t);
-      if (!means.defined()) return at::zeros({n});
-      const auto* a = means.const_data_ptr<float>();
-      for (int64_t r = 0; r < n; ++r, a += neurons_[t]) {
-        auto& row = pattern[static_cast<size_t>(r)];
-        const auto size = std::ssize(row);
-        for (const int64_t j : k_.of(a, neurons_[t], 1.f)) {
-          row.push_back(begin + static_cast<int32_t>(j));
-        }
-        std::ranges::sort(row.begin() + size, row.end());
-      }
-    }
+    for_rows(seen, neurons_, [&](int64_t r, int64_t begin, int64_t width, const float* a) {
+      auto& row = pattern[static_cast<size_t>(r)];
+      const auto size = std::ssize(row);
+      for (const int64_t j : k_.of(a, width, 1.f)) row.push_back(static_cast<int32_t>(begin + j));
+      std::ranges::sort(row.begin() + size, row.end());
+    });
     at::Tensor gain = at::zeros({n});
     auto* g = gain.mutable_data_ptr<float>();
     int64_t whole = 0;
     for (const int64_t width : neurons_) whole += std::min(width, k_.k());
     for (int64_t r = 0; r < n && whole > 0; ++r) {
       const auto& row = pattern[static_cast<size_t>(r)];
-      if (std::ssize(row) < whole) continue;  // a layer had NaN
+      if (std::ssize(row) < whole) continue;  // a layer had NaN, or was not seen
       const at::Tensor words = at::tensor(row, at::kInt).unsqueeze(0);
       const at::Tensor hash = hash_rows(words.view(at::kFloat));
       const auto* h = hash.const_data_ptr<int64_t>();

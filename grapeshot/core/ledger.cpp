@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/base/text.h"
 
 namespace grapeshot {
 namespace {
@@ -44,6 +45,14 @@ void Ledger::count(const Iteration& iteration, int64_t borderline, int64_t first
   for (size_t i = 0; i < iteration.per_instance.size(); ++i) {
     of(first + static_cast<int64_t>(i)).candidates += iteration.per_instance[i];
   }
+  for (const Made& made : iteration.made) {
+    Yield& yield = totals_.yields[std::string(made.by)];
+    yield.candidates += made.candidates;
+    yield.gains += made.gains;
+  }
+  for (const Hit& hit : iteration.hits) {
+    if (!hit.is_nan) ++totals_.yields[hit.mutation].hits;
+  }
 }
 
 void Ledger::closest(int64_t first, const at::Tensor& margins, const at::Tensor& inputs) {
@@ -70,16 +79,26 @@ bool Ledger::accept(Finding& finding, double seconds, double alone_s) {
     result.best_margin = finding.confirmation.verdict32.margin;
   }
   ++totals_.findings;
+  ++totals_.yields[finding.mutation].findings;
+  totals_.last_s = seconds;
   if (totals_.ttfv_s < 0.) totals_.ttfv_s = seconds;
   return true;
 }
 
-double Ledger::best_margin() const {
-  double best = kInfinity;
+Progress Ledger::standing() const {
+  Progress out = totals_;
+  out.best_margin = kInfinity;
   for (const InstanceResult& each : instances_) {
-    if (each.findings == 0) best = std::min(best, each.best_margin);
+    if (each.findings > 0) continue;
+    out.best_margin = std::min(out.best_margin, each.best_margin);
+    if (each.best_margin < kInfinity) {
+      const auto end = std::ranges::lower_bound(kMarginEnds, each.best_margin);
+      ++out.margins[static_cast<size_t>(end - kMarginEnds.begin())];
+    } else {
+      ++out.untried;
+    }
   }
-  return best;
+  return out;
 }
 
 void Ledger::save(State& state, const std::string& at) const {
@@ -87,6 +106,15 @@ void Ledger::save(State& state, const std::string& at) const {
   state.put(at + "totals", {p.broken, p.candidates, p.inputs_checked, p.violations,
                             p.distinct_violations, p.findings, p.borderline, p.cost});
   state.put(at + "ttfv_s", p.ttfv_s);
+  state.put(at + "last_s", p.last_s);
+  std::string names;
+  std::vector<int64_t> yields;
+  for (const auto& [name, y] : p.yields) {
+    names += name + ",";
+    yields.insert(yields.end(), {y.candidates, y.gains, y.hits, y.findings});
+  }
+  state.put(at + "yields/of", std::string_view(names));
+  state.put(at + "yields", yields);
   state.put(at + "lane_s", p.lane_s);
   state.put(at + "network_s", p.network_s);
   reported_.save(state, at + "reported/");
@@ -125,6 +153,15 @@ void Ledger::load(const State& state, const std::string& at) {
     *each = totals[next++];
   }
   p.ttfv_s = state.real(at + "ttfv_s");
+  p.last_s = state.real(at + "last_s");
+  const std::string names = state.text(at + "yields/of");
+  const std::vector<int64_t> yields = state.integers(at + "yields");
+  const std::vector<std::string_view> of = split_at(',', names);
+  GRAPESHOT_CHECK(yields.size() == 4 * of.size(), kParse, "its '", at, "yields' do not fit");
+  for (size_t i = 0; i < of.size(); ++i) {
+    const int64_t* y = &yields[4 * i];
+    p.yields[std::string(of[i])] = {y[0], y[1], y[2], y[3]};
+  }
   p.lane_s = state.real(at + "lane_s");
   p.network_s = state.real(at + "network_s");
   reported_.load(state, at + "reported/");

@@ -3,7 +3,10 @@
 // Not thread-safe: it belongs to whoever holds the campaign's lock.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -29,6 +32,18 @@ struct Finding {
   double seconds = 0.;  ///< from the start of the campaign
 };
 
+/// What the candidates of one mutation, or attack, have come to.
+struct Yield {
+  int64_t candidates = 0;
+  int64_t gains = 0;     ///< candidates with a gain of the criterion that drives
+  int64_t hits = 0;      ///< inputs proposed as counterexamples
+  int64_t findings = 0;  ///< of them, confirmed and counted
+};
+
+/// Where the bins of the histogram of margins end; each holds its own end.
+inline constexpr std::array kMarginEnds = {
+    0., 1e-3, 1e-2, 1e-1, 1., 10., std::numeric_limits<double>::infinity()};
+
 struct Progress {
   double seconds = 0.;
   int64_t instances = 0, broken = 0;
@@ -36,12 +51,18 @@ struct Progress {
   int64_t violations = 0, distinct_violations = 0, findings = 0;
   int64_t borderline = 0;   ///< proposals that rounding may undo, not reported
   double best_margin = 0.;  ///< smallest of the unbroken instances
+  std::array<int64_t, kMarginEnds.size()> margins = {};  ///< how many of them, by their closest
+  int64_t untried = 0;                                   ///< unbroken, without any input so far
   int64_t corpus_size = 0;
   double ttfv_s = -1.;    ///< first confirmed violation; -1: none yet
+  double last_s = -1.;    ///< the latest finding
   int64_t cost = 0;       ///< multiply-adds done
   double lane_s = 0.;     ///< the lanes' time in iterations, verdicts and confirmations included
   double network_s = 0.;  ///< of it, within batched passes of the networks
   std::vector<std::pair<std::string, double>> coverage;  ///< mean over the models
+  std::map<std::string, Yield> yields;                   ///< by mutation or attack
+  int64_t lanes = 0;
+  std::vector<int64_t> batch;  ///< rows per shard, per model
 };
 
 struct InstanceResult {
@@ -71,9 +92,10 @@ class Ledger {
   /// false when it is there already or its instance needs no more.
   bool accept(Finding& finding, double seconds, double alone_s);
 
+  /// But for margins, which standing() adds.
   [[nodiscard]] const Progress& totals() const { return totals_; }
-  /// Smallest margin of the instances without a finding.
-  [[nodiscard]] double best_margin() const;
+  /// The totals with the margins of the instances that have no finding.
+  [[nodiscard]] Progress standing() const;
   [[nodiscard]] std::vector<InstanceResult> take_instances() { return std::move(instances_); }
 
   void save(State& state, const std::string& at) const;

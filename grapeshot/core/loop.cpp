@@ -72,7 +72,8 @@ struct Shard::Judged {
   at::Tensor x, margin;            // [B, D], [B]: the candidates
   at::Tensor best_x, best_margin;  // the best of every row's iterates and its candidate
   at::Tensor gain;                 // [B]
-  bool gains = false;              // some of them
+  at::Tensor gaining;              // rows with one; undefined: none has
+  bool gains = false;              // some may
   int64_t rows = 0;                // done before the deadline
 };
 
@@ -350,7 +351,7 @@ void Shard::keep_paper(const Batch& batch, const Judged& judged) {
 void Shard::keep_fair(const Batch& batch, const Judged& judged) {
   const at::Tensor stage = batch.stage + 1;
   const at::Tensor ends = stage >= double{kLineageSteps} / static_cast<double>(options_.steps);
-  if (judged.gains) keep(batch, judged, judged.gain.nonzero().squeeze(1), judged.x, false);
+  if (judged.gaining.defined()) keep(batch, judged, judged.gaining, judged.x, false);
   keep(batch, judged, ends.nonzero().squeeze(1), judged.best_x, true);
   x_ = judged.best_x;
   margin_ = at::maximum(judged.best_margin, lineage_climbs_);
@@ -413,6 +414,23 @@ void Shard::propose(const Batch& batch, const Judged& judged, std::vector<int64_
   }
 }
 
+// By mutation, whose rows lie together.
+std::vector<Made> Shard::made_by(const Judged& judged, const int64_t* which) const {
+  std::vector<Made> out;
+  const at::Tensor gaining = judged.gaining.defined() ? judged.gaining.cpu() : at::Tensor();
+  const auto* gain = gaining.defined() ? gaining.const_data_ptr<int64_t>() : nullptr;
+  const auto* end = gain ? gain + gaining.size(0) : nullptr;
+  for (int64_t begin = 0; begin < judged.rows;) {
+    const int64_t* next = std::upper_bound(which + begin, which + judged.rows, which[begin]);
+    const auto* gained = std::lower_bound(gain, end, next - which);
+    out.push_back({mutations_[static_cast<size_t>(which[begin])].mutation->name,
+                   next - which - begin, gained - gain});
+    gain = gained;
+    begin = next - which;
+  }
+  return out;
+}
+
 Iteration Shard::iterate(const Deadline& deadline) {
   Iteration iteration;
   if (active_.empty() && !options_.keep_going) return iteration;
@@ -450,6 +468,8 @@ Iteration Shard::iterate(const Deadline& deadline) {
   const auto* of = batch.instance.const_data_ptr<int64_t>();
   iteration.per_instance.assign(static_cast<size_t>(specs_->instances()), 0);
   for (int64_t r = 0; r < judged.rows; ++r) ++iteration.per_instance[static_cast<size_t>(of[r])];
+  if (judged.gains) judged.gaining = judged.gain.nonzero().squeeze(1);
+  iteration.made = made_by(judged, which);
   const at::Tensor violating = (judged.margin <= 0).nonzero().squeeze(1);
   iteration.violations = violating.size(0);
   if (iteration.violations > 0) {

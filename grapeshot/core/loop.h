@@ -64,6 +64,7 @@ class Shard final : public Worker {
   void keep_fair(const Batch& batch, const Judged& judged);
   [[nodiscard]] at::Tensor instances_of(const at::Tensor& region) const;
   [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> remembered() const;
+  [[nodiscard]] std::vector<Made> made_by(const Judged& judged, const int64_t* which) const;
   void note_best(const Batch& batch, const Judged& judged, Iteration& iteration);
   void propose(const Batch& batch, const Judged& judged, std::vector<int64_t> violating,
                const int64_t* of, const float* margin, Iteration& iteration);

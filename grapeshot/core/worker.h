@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -78,12 +79,20 @@ struct Hit {
   bool is_nan = false;  ///< not a violation: an output is NaN
 };
 
+/// What one mutation, or attack, has made.
+struct Made {
+  std::string_view by;     ///< its name, of a table
+  int64_t candidates = 0;  ///< rows
+  int64_t gains = 0;       ///< of them, with a gain of the criterion that drives
+};
+
 struct Iteration {
   int64_t candidates = 0;      ///< rows that a mutation made
   int64_t inputs_checked = 0;  ///< rows whose verdict was computed, iterates included
   int64_t violations = 0;      ///< candidates that violate
   int64_t distinct_violations = 0;
   std::vector<int64_t> per_instance;  ///< [I] candidates
+  std::vector<Made> made;             ///< the candidates by what made them
   int64_t cost = 0;  ///< multiply-adds of all passes; a backward pass to the inputs takes as many
   double seconds = 0.;    ///< with the confirmation of its hits
   double network_s = 0.;  ///< of them, within the network's passes below

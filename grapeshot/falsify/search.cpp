@@ -371,6 +371,7 @@ void Search::end_round(std::string_view attack, int64_t round) {
     iteration_->hits.push_back(std::move(hit));
   }
   hits_.clear();
+  iteration_->made.push_back({attack, iteration_->candidates});
   std::ranges::stable_sort(iteration_->hits, {}, &Hit::margin);
 }
 

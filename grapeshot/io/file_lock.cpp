@@ -21,6 +21,14 @@ FileLock::FileLock(const std::string& path)
   GRAPESHOT_CHECK(why == EWOULDBLOCK, kSystem, path, ": cannot be locked: ", std::strerror(why));
 }
 
+bool FileLock::is_taken(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  const bool taken = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(file);
+  return taken;
+}
+
 FileLock::~FileLock() {
   if (file_ >= 0) close(file_);
 }

@@ -22,6 +22,10 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
+  /// Whether somebody has the lock; no when there is no such file. Looking takes it for a moment,
+  /// so that whoever wants it should try again.
+  [[nodiscard]] static bool is_taken(const std::string& path);
+
   /// Whether nobody else had it.
   [[nodiscard]] bool held() const { return file_ >= 0; }
 

@@ -81,6 +81,14 @@ TEST_CASE("run_campaign: from any checkpoint on it ends as the campaign that was
       CHECK(a.broken == b.broken);
       CHECK(a.coverage == b.coverage);
       CHECK(a.corpus_size == b.corpus_size);
+      REQUIRE(a.yields.size() == b.yields.size());
+      for (const auto& [mutation, mine] : a.yields) {
+        const Yield& theirs = b.yields.at(mutation);
+        CHECK(mine.candidates == theirs.candidates);
+        CHECK(mine.gains == theirs.gains);
+        CHECK(mine.hits == theirs.hits);
+        CHECK(mine.findings == theirs.findings);
+      }
       for (const std::string& each : rest.findings) CHECK(whole.findings.contains(each));
       for (size_t k = 0; k < rest.result.instances.size(); ++k) {
         const InstanceResult &mine = whole.result.instances[k], &theirs = rest.result.instances[k];

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kWord = 64;  // terms of a word
 constexpr int64_t kUnits = 8;  // whose words lie side by side
 
-int64_t words_of(int64_t terms) {
+int64_t word_count(int64_t terms) {
   return (terms + kWord - 1) / kWord;
 }
 
@@ -164,7 +164,7 @@ std::optional<BitWeights> pack_bits(const at::Tensor& weight) {
   const bool alike = (size == scale.unsqueeze(1)).all().item<bool>() &&
                      (scale > 0).all().item<bool>() && scale.isfinite().all().item<bool>();
   if (!alike) return std::nullopt;
-  const int64_t units = weight.size(0), terms = weight.size(1), words = words_of(terms);
+  const int64_t units = weight.size(0), terms = weight.size(1), words = word_count(terms);
   const int64_t filled = (units + kUnits - 1) / kUnits * kUnits;
   at::Tensor bits = at::zeros({filled, words}, at::kLong);
   const at::Tensor plain = weight.contiguous();

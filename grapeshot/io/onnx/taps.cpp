@@ -38,6 +38,17 @@ std::unordered_set<std::string> feature_maps(const Network& network, const Recor
   return maps;
 }
 
+// The nodes that read each tensor.
+using Readers = std::unordered_map<std::string, std::vector<const Node*>>;
+
+Readers readers_of(const Network& network) {
+  Readers out;
+  for (const BoundNode& bound : network.nodes) {
+    for (const std::string& name : bound.node.inputs) out[name].push_back(&bound.node);
+  }
+  return out;
+}
+
 bool is_recurrent(const Node& node) {
   return node.op == "LSTM" || node.op == "GRU" || node.op == "RNN";
 }
@@ -45,10 +56,7 @@ bool is_recurrent(const Node& node) {
 }  // namespace
 
 void OnnxModel::find_taps() {
-  std::unordered_map<std::string, std::vector<const Node*>> readers;
-  for (const BoundNode& bound : network_.nodes) {
-    for (const std::string& name : bound.node.inputs) readers[name].push_back(&bound.node);
-  }
+  Readers readers = readers_of(network_);
   const auto only_reader = [&](const std::string& name) -> const Node* {
     const auto& all = readers[name];
     return all.size() == 1 && name != network_.output ? all[0] : nullptr;
@@ -107,10 +115,7 @@ void OnnxModel::find_taps() {
 
 // Where a sequence's steps lie, and in which order they are computed.
 void OnnxModel::find_sequences() {
-  std::unordered_map<std::string, std::vector<const Node*>> readers;
-  for (const BoundNode& bound : network_.nodes) {
-    for (const std::string& name : bound.node.inputs) readers[name].push_back(&bound.node);
-  }
+  Readers readers = readers_of(network_);
   // Whether some MatMul multiplies `name`, or what passes it on, with a tensor of the row.
   const std::function<bool(const std::string&)> weighs = [&](const std::string& name) {
     return std::ranges::any_of(readers[name], [&](const Node* node) {

@@ -101,11 +101,7 @@ std::vector<Case> outside_classes(const Reader& reader, const Field& field) {
   for (int64_t j = 0; j < k; ++j) {
     if (allowed.contains(j)) continue;
     Case& one = out.emplace_back();
-    for (const int64_t i : allowed) {
-      std::vector<Term> terms = {{static_cast<int32_t>(i), 1.}, {static_cast<int32_t>(j), -1.}};
-      std::ranges::sort(terms, {}, &Term::output);
-      one.rows.push_back({std::move(terms), 0.});
-    }
+    for (const int64_t i : allowed) one.rows.push_back(no_less(j, i));
   }
   return out;
 }

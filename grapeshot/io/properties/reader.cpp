@@ -419,4 +419,10 @@ LinearRow above(int64_t output, double bound) {
   return at_least(output, std::nextafter(bound, kInfinity));
 }
 
+LinearRow no_less(int64_t a, int64_t b) {
+  std::vector<Term> terms = {{static_cast<int32_t>(b), 1.}, {static_cast<int32_t>(a), -1.}};
+  std::ranges::sort(terms, {}, &Term::output);
+  return {std::move(terms), 0.};
+}
+
 }  // namespace grapeshot::properties

@@ -110,5 +110,7 @@ class Reader {
 [[nodiscard]] LinearRow at_least(int64_t output, double bound);
 [[nodiscard]] LinearRow below(int64_t output, double bound);
 [[nodiscard]] LinearRow above(int64_t output, double bound);
+/// y_a >= y_b.
+[[nodiscard]] LinearRow no_less(int64_t a, int64_t b);
 
 }  // namespace grapeshot::properties

@@ -10,6 +10,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/judgement.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/io/witness.h"
@@ -20,7 +21,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct CheckCommand {
-  std::string model, spec, witness;
+  std::string model, spec, witness, shape;
   bool json = false;
 
   // How far the outputs that the witness names are from ours; nothing when it names none.
@@ -42,6 +43,7 @@ struct CheckCommand {
     ProblemFiles files;
     files.model = model;
     files.specs = {spec};
+    files.shape = shape;
     const Problem problem = load_problem(files);
     const Property& property = problem.instances[0].property;
     const Judgement judgement =
@@ -75,10 +77,11 @@ struct CheckCommand {
 
 Action declare_check(CLI::App& app) {
   auto command = std::make_shared<CheckCommand>();
-  app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("MODEL", command->model, kModelHelp)->required();
   app.add_option("SPEC", command->spec, "A VNN-LIB or JSON file")->required();
   app.add_option("WITNESS", command->witness, "An input: .npy, or VNN-COMP's (X_i value) pairs")
       ->required();
+  add_shape_option(app, command->shape);
   app.add_flag("--json", command->json, "One JSON object on stdout");
   return [command] { return command->run(); };
 }

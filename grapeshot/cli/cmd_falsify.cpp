@@ -19,6 +19,7 @@
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/judgement.h"
 #include "grapeshot/cli/machine.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
@@ -88,8 +89,10 @@ std::span<const float> values(const at::Tensor& x) {
 }
 
 struct FalsifyCommand {
-  std::string model, spec, witness, confirm = "auto", attacks = "all";
+  std::string model, spec, witness, shape, confirm = "auto", attacks = "all";
   double timeout = 60.;
+  bool integer = false;
+  double grid = 0.;
   uint64_t seed = 0;
   int64_t threads = 0;
   CommonOptions common;
@@ -117,6 +120,9 @@ struct FalsifyCommand {
     ProblemFiles files;
     files.model = model;
     files.specs = {spec};
+    files.shape = shape;
+    files.change.integer = integer;
+    files.change.grid = grid;
     problem = load_problem(files);
     loaded = true;
     const Property& property = problem.instances[0].property;
@@ -265,7 +271,7 @@ struct FalsifyCommand {
 
 Action declare_falsify(CLI::App& app) {
   auto command = std::make_shared<FalsifyCommand>();
-  app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("MODEL", command->model, kModelHelp)->required();
   app.add_option("SPEC", command->spec, "A VNN-LIB or JSON file for it")->required();
   app.add_option("--timeout", command->timeout,
                  "Seconds from the start of the process to the answer")
@@ -278,6 +284,8 @@ Action declare_falsify(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--attacks", command->attacks, "all, or names joined by commas")
       ->capture_default_str();
+  add_shape_option(app, command->shape);
+  add_grid_options(app, command->integer, command->grid);
   app.add_option("--seed", command->seed, "Seed of all randomness")->capture_default_str();
   app.add_option("--threads", command->threads, "Lanes, one core each (0: all cores)")
       ->capture_default_str()

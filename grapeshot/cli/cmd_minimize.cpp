@@ -12,6 +12,7 @@
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/judgement.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/recorded_finding.h"
@@ -30,7 +31,7 @@ using nlohmann::ordered_json;
 
 struct MinimizeCommand {
   std::vector<std::string> what;
-  std::string original, norm = "linf", out;
+  std::string original, norm = "linf", out, shape;
   double seconds = 10.;
   uint64_t seed = 0;
   CommonOptions common;
@@ -61,6 +62,8 @@ struct MinimizeCommand {
     ProblemFiles wanted;
     wanted.model = paths.model;
     wanted.specs = {paths.spec};
+    // A finding knows its shape.
+    wanted.shape = what.size() == 1 ? paths.witness : shape;
     const Problem problem = load_problem(wanted);
     const onnx::OnnxModel& model = *problem.models[0].model;
     const Property& property = problem.instances[0].property;
@@ -95,7 +98,7 @@ struct MinimizeCommand {
     return kNothingFound;
   }
 
-  // What is given, or the centre of the box that the witness is in.
+  // What is given, or the centre of the ball or the box that the witness is in.
   [[nodiscard]] static at::Tensor original_of(const Files& paths, const Property& property,
                                               const Judgement& judgement, const at::Tensor& x) {
     if (!paths.original.empty()) {
@@ -106,6 +109,7 @@ struct MinimizeCommand {
     }
     const auto region = static_cast<size_t>(judgement.confirmation.verdict32.region);
     const Box& box = property.regions[region].box;
+    if (box.set.ball.norm != BallNorm::kNone) return at::tensor(box.set.ball.centre);
     return box_centre(at::tensor(box.lo), at::tensor(box.hi));
   }
 
@@ -122,10 +126,12 @@ Action declare_minimize(CLI::App& app) {
   app.add_option("FINDING", c->what, "A finding's folder, or MODEL SPEC WITNESS")
       ->required()
       ->expected(1, 3);
-  app.add_option("--norm", c->norm, "What to make small: linf or l0")->capture_default_str();
+  app.add_option("--norm", c->norm, "What to make small: linf, l2, l1 or l0")
+      ->capture_default_str();
+  add_shape_option(app, c->shape);
   app.add_option("--original", c->original,
                  "Distance from here, .npy or text (default: the finding's original, else the "
-                 "box's centre)");
+                 "centre of the ball or the box)");
   app.add_option("--out", c->out, "Where to write it, .npy or VNN-COMP's text (default: beside)");
   app.add_option("--seconds", c->seconds, "Time for it")->capture_default_str();
   app.add_option("--seed", c->seed, "Seed of all randomness")->capture_default_str();

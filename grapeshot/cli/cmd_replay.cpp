@@ -16,6 +16,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/judgement.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/other_runtime.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/recorded_finding.h"
@@ -69,17 +70,24 @@ class Replayer {
         if (!out.why.empty()) return;
       }
       const Problem& problem = load_json(finding);
-      compare(finding, *problem.models[0].model, problem.instances[0].property,
+      compare(finding, *problem.models[0].model, on_grid_of(finding, problem.instances[0].property),
               words_of(problem.instances[0]), out);
       return;
     }
-    const std::unique_ptr<onnx::OnnxModel>& model = load(finding.model, finding.variant);
+    const std::unique_ptr<onnx::OnnxModel>& model =
+        load(finding.model, finding.variant, finding.shape);
     auto spec = specs_.find(finding.spec);
     if (spec == specs_.end()) {
       spec = specs_.emplace(finding.spec, read_vnnlib(finding.spec)).first;
     }
     check_fits(*model, spec->second, finding.spec);
-    compare(finding, *model, spec->second, {}, out);
+    compare(finding, *model, on_grid_of(finding, spec->second), {}, out);
+  }
+
+  // With the grid that the run kept to.
+  static Property on_grid_of(const RecordedFinding& finding, Property property) {
+    keep_to_grid(property, finding.grid, finding.spec);
+    return property;
   }
 
   // The model and the specification say what the finding says.
@@ -169,10 +177,12 @@ class Replayer {
     out.why = describe(comparison, other);
   }
 
-  const std::unique_ptr<onnx::OnnxModel>& load(const std::string& path,
-                                               const std::string& variant) {
+  const std::unique_ptr<onnx::OnnxModel>& load(const std::string& path, const std::string& variant,
+                                               const std::vector<int64_t>& shape) {
     auto& model = models_[path + "\n" + variant];
-    if (!model) model = onnx::load_variant(path, variant);
+    if (!model) {
+      model = variant.empty() ? open_model(path, shape) : onnx::load_variant(path, variant);
+    }
     return model;
   }
 
@@ -183,6 +193,7 @@ class Replayer {
       ProblemFiles files;
       files.model = finding.model;
       files.specs = {finding.spec};
+      files.shape = (fs::path(finding.folder) / "input.npy").string();
       known = problems_.emplace(key, load_problem(files)).first;
     }
     return known->second;
@@ -194,7 +205,7 @@ class Replayer {
       std::string why = changed(other.path, other.sha256);
       if (why.empty()) {
         const Judgement judgement =
-            judge_witness(*load(other.path, other.variant), property, finding.x);
+            judge_witness(*load(other.path, other.variant, finding.shape), property, finding.x);
         if (judgement.evaluated && !judgement.holds) continue;
         why = str(other.path, other.variant.empty() ? "" : " as ", other.variant,
                   ": predicts something else than on the original too");

@@ -14,6 +14,7 @@
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/recorded_finding.h"
+#include "grapeshot/cli/robust_accuracy.h"
 #include "grapeshot/core/coverage.h"
 #include "grapeshot/falsify/portfolio.h"
 #include "grapeshot/io/onnx/gradient_path.h"
@@ -114,6 +115,7 @@ ordered_json summarize(const Problem& problem, const CampaignResult& result,
   out["borderline"] = p.borderline;
   out["ttfv_s"] = p.ttfv_s < 0. ? ordered_json(nullptr) : ordered_json(p.ttfv_s);
   out["ttfv_s_per_instance"] = first;
+  out.update(robust_accuracy(problem, result));
   out["coverage"] = coverage_json(p);
   out["corpus_size"] = p.corpus_size;
   out["seconds"] = p.seconds;
@@ -146,6 +148,8 @@ void print_summary(const ordered_json& s) {
     std::printf(" %s %.4g%s", name.c_str(), (share ? 100. : 1.) * value.get<double>(),
                 share ? " %" : "");
   }
+  const std::string robust = robust_accuracy_table(s);
+  if (!robust.empty()) std::printf("\n%s", robust.substr(0, robust.size() - 1).c_str());
   // Of some findings, what they mean.
   constexpr size_t kMostSaid = 5;
   size_t said = 0;

@@ -7,7 +7,8 @@
 //   near/<i>.npy    the closest input of every unbroken instance
 //   checkpoint/     state.pt: what `grapeshot resume` goes on from (core/state.h)
 //   lock            held by the process that works here
-//   findings/<id>/  finding.json, input.npy, original.npy (and property.vnnlib for --data; for JSON
+//   findings/<id>/  finding.json, input.npy, original.npy (and property.vnnlib for --data, or
+//                   property.json where more than a box bounds the inputs; for JSON
 //                   specifications region.vnnlib, and for two runs first.npy, second.npy)
 //   networks/<i>.onnx  the network of two runs that model i is
 #pragma once
@@ -25,6 +26,10 @@
 #include "grapeshot/io/file_lock.h"
 
 namespace grapeshot::cli {
+
+/// What a finding's own property is called.
+constexpr const char* kOwnVnnlib = "property.vnnlib";
+constexpr const char* kOwnJson = "property.json";
 
 class RunFolder {
  public:

@@ -77,6 +77,8 @@ SPECIFICATION = {
     ' "increasing": [0, 2], "decreasing": ["x4"], "feature_names": ["x0", "x1", "x2", "x3", "x4", "x5"],'
     ' "class": 1}',
     "monotone_output": '{"property": "monotonicity", ' + SIX + ', "increasing": [5], "output": 0, "tolerance": 1e-3}',
+    "sets": '{"property": "set", "classes": [0], "inputs": {"lo": 0, "hi": 1, "one_hot": [[0, 1], ["3", 4]],'
+    ' "grid": {"origin": 0.5, "step": 0.25}, "ball": {"norm": "l2", "radius": 0.5, "center": 0.25}}}',
     "bounds": '{"property": "bounds", "inputs": [{"lo": [0, 0, 0, 0, 0, 0], "hi": 2}], "output": 0, "hi": 1}',
     "delta": '{"property": "bounds", "inputs": {"center": [1, 2, 3, 4, 5, 6], "eps": 1, "only": [0]},'
     ' "output": 0, "delta": 1}',

@@ -11,6 +11,7 @@
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/judgement.h"
 #include "grapeshot/cli/network_files.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/io/witness.h"
@@ -21,7 +22,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct CheckCommand {
-  std::string model, spec, witness;
+  std::string model, spec, witness, shape;
   std::vector<std::string> networks;
   bool json = false;
 
@@ -53,6 +54,7 @@ struct CheckCommand {
     files.model = model;
     files.specs = {spec};
     files.networks = networks;
+    files.shape = shape;
     const Problem problem = load_problem(files);
     const ProblemInstance& instance = problem.instances[0];
     const Witness file = read_witness_for(witness, instance);
@@ -88,12 +90,13 @@ struct CheckCommand {
 
 Action declare_check(CLI::App& app) {
   auto command = std::make_shared<CheckCommand>();
-  app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("MODEL", command->model, kModelHelp)->required();
   app.add_option("SPEC", command->spec, "A VNN-LIB or JSON file")->required();
   app.add_option("WITNESS", command->witness,
                  "An input: .npy, or VNN-COMP's text of VNN-LIB 1.0 or 2.0")
       ->required();
   add_network_option(app, command->networks);
+  add_shape_option(app, command->shape);
   app.add_flag("--json", command->json, "One JSON object on stdout");
   return [command] { return command->run(); };
 }

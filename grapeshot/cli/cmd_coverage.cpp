@@ -16,6 +16,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/profile_file.h"
 #include "grapeshot/cli/rows.h"
@@ -44,7 +45,7 @@ struct Measured {
 };
 
 struct CoverageCommand {
-  std::string model, data, criteria = "nc", stats, strategy = "global", curve;
+  std::string model, data, criteria = "nc", stats, strategy = "global", curve, shape;
   CoverageOptions options;
   bool every_tap = false, json = false, quiet = false;
 
@@ -79,7 +80,8 @@ struct CoverageCommand {
     }
     if (!curve.empty()) check_can_write(curve);
     at::set_num_threads(1);
-    const std::unique_ptr<onnx::OnnxModel> net = onnx::load_model(model);
+    const std::unique_ptr<onnx::OnnxModel> net = open_model(model, input_shape(shape, data));
+    check_is_onnx(*net, "coverage");
     const at::Tensor x = read_rows(data, *net).to(at::kFloat);
     std::optional<Profile> profile;
     if (!stats.empty()) {
@@ -216,7 +218,8 @@ struct CoverageCommand {
 
 Action declare_coverage(CLI::App& app) {
   auto command = std::make_shared<CoverageCommand>();
-  app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("MODEL", command->model, kModelHelp)->required();
+  add_shape_option(app, command->shape);
   app.add_option("--data", command->data, "Inputs, .npy, [N, ...]")->required();
   app.add_option("--criteria", command->criteria,
                  "Names joined by commas, or all: those that have what they need")

@@ -21,6 +21,7 @@
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/live_view.h"
 #include "grapeshot/cli/machine.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/other_runtime.h"
 #include "grapeshot/cli/problem.h"
@@ -180,7 +181,7 @@ struct DiffCommand {
     }
     diff::check_options(options);
     read_frozen();
-    files.eps = 1.;  // boxes are made for every difference
+    files.change.eps = {1.};  // boxes are made for every difference
     Problem problem = load_problem(files);
     const int64_t misread = leave_out_misread(problem);
     const onnx::OnnxModel& model = *problem.models[0].model;
@@ -311,6 +312,7 @@ struct DiffCommand {
                     "--reference-model is what ONNX Runtime runs: it goes with --against "
                     "onnxruntime");
     if (!wanted) return nullptr;
+    if (reference_model.empty()) check_is_onnx(*problem.models[0].model, "ONNX Runtime");
     GRAPESHOT_CHECK(names.size() == 1 && others.empty(), kInvalidArgument,
                     "--against onnxruntime compares one model, without others or variants");
     const std::string place =
@@ -322,13 +324,15 @@ struct DiffCommand {
 
   // The model, the other ones, and its own variants.
   std::vector<const Model*> add_others(Problem& problem) const {
+    const std::vector<int64_t> sizes = input_shape(files.shape, files.data);
     for (const std::string& path : others) {
       const std::string place = std::filesystem::absolute(resolve_file(path)).lexically_normal();
-      problem.models.push_back({place, sha256_file(place), onnx::load_model(place), ""});
+      problem.models.push_back({place, sha256_file(place), open_model(place, sizes), ""});
     }
     const std::string path = problem.models[0].path, sha256 = problem.models[0].sha256;
     for (const std::string_view name : split_at(',', against)) {
       if (name == kOnnxRuntime) continue;
+      check_is_onnx(*problem.models[0].model, "a variant of its weights");
       problem.models.push_back({path, sha256, onnx::load_variant(path, name), std::string(name)});
     }
     std::vector<const Model*> models;
@@ -385,7 +389,8 @@ void refuse_with_transform(const CLI::App& app, const DiffCommand& command) {
 
 Action declare_diff(CLI::App& app) {
   auto command = std::make_shared<DiffCommand>();
-  app.add_option("MODEL", command->files.model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("MODEL", command->files.model, kModelHelp)->required();
+  add_shape_option(app, command->files.shape);
   app.add_option("OTHER", command->others,
                  "More models of the same inputs and classes: inputs on which they do not agree");
   app.add_option("--against", command->against,

@@ -14,6 +14,7 @@
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/doctor_report.h"
 #include "grapeshot/cli/network_files.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/rows.h"
 #include "grapeshot/core/rng.h"
@@ -27,7 +28,7 @@ namespace {
 constexpr int64_t kRows = 16;
 
 struct DoctorCommand {
-  std::string model, spec, data, expected;
+  std::string model, spec, data, expected, shape;
   std::vector<std::string> networks;
   bool json = false;
 
@@ -77,12 +78,15 @@ struct DoctorCommand {
       files.model = model;
       files.specs = {spec};
       files.networks = networks;
+      files.shape = shape;
       Problem problem = load_problem(files);
       net = std::move(problem.models[0].model);
       property = std::move(problem.instances[0].property);
     } else {
-      net = onnx::load_model(model);
       if (!spec.empty()) property = read_vnnlib(spec);
+      std::vector<int64_t> sizes = input_shape(shape, data);
+      if (sizes.empty() && property) sizes = {property->inputs};
+      net = open_model(model, sizes);
       if (property) check_fits(*net, *property, spec);
     }
     Patient patient{*net, {}, {}, property ? &*property : nullptr, !data.empty()};
@@ -121,7 +125,8 @@ struct DoctorCommand {
 
 Action declare_doctor(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
-  app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("MODEL", command->model, kModelHelp)->required();
+  add_shape_option(app, command->shape);
   app.add_option("SPEC", command->spec,
                  "A VNN-LIB or JSON file: examine the model on 16 random inputs in its boxes");
   add_network_option(app, command->networks);

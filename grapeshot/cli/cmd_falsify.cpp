@@ -13,6 +13,7 @@
 #include "grapeshot/cli/falsify_run.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/network_files.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/run_folder.h"
 
@@ -130,7 +131,7 @@ struct FalsifyCommand {
 
 Action declare_falsify(CLI::App& app) {
   auto command = std::make_shared<FalsifyCommand>();
-  app.add_option("MODEL", command->search.files.model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("MODEL", command->search.files.model, kModelHelp)->required();
   app.add_option("SPEC", command->spec, "A VNN-LIB or JSON file for it")->required();
   add_network_option(app, command->search.files.networks);
   app.add_option("--timeout", command->search.timeout,
@@ -144,6 +145,8 @@ Action declare_falsify(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--attacks", command->search.attacks, "all, or names joined by commas")
       ->capture_default_str();
+  add_shape_option(app, command->search.files.shape);
+  add_grid_options(app, command->search.files.change.integer, command->search.files.change.grid);
   app.add_option("--seed", command->search.seed, "Seed of all randomness")->capture_default_str();
   app.add_option("--threads", command->search.threads, "Lanes, one core each (0: all cores)")
       ->capture_default_str()

@@ -1,6 +1,5 @@
 // grapeshot/cli/cmd_fuzz.cpp: `grapeshot fuzz`.
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <memory>
 
@@ -9,10 +8,12 @@
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/fuzz_campaign.h"
 #include "grapeshot/cli/network_files.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/core/mutate.h"
+#include "grapeshot/io/torchscript/torchscript.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -36,12 +37,12 @@ struct FuzzCommand {
     GRAPESHOT_CHECK(
         files.instances.empty() == !files.model.empty(), kInvalidArgument,
         files.instances.empty() ? "fuzz needs a MODEL" : "--instances names its models itself");
-    GRAPESHOT_CHECK(!data || (files.eps > 0. && std::isfinite(files.eps)), kInvalidArgument,
-                    "--data needs a finite --eps above 0");
-    GRAPESHOT_CHECK(data || (files.labels.empty() && files.eps == 0. && files.frozen.empty() &&
-                             files.mask.empty() && files.vocabulary.empty()),
-                    kInvalidArgument,
-                    "--labels, --eps, --frozen, --mask and --vocabulary go with --data");
+    check_perturbation(files.change, data);
+    GRAPESHOT_CHECK(data || (files.labels.empty() && files.frozen.empty() && files.mask.empty() &&
+                             files.vocabulary.empty()),
+                    kInvalidArgument, "--labels, --frozen, --mask and --vocabulary go with --data");
+    GRAPESHOT_CHECK(files.mask.empty() || files.change.norm == "linf", kInvalidArgument,
+                    "--mask goes with --norm linf: a bit that is dropped has no length");
     GRAPESHOT_CHECK(!data || files.networks.empty(), kInvalidArgument,
                     "--network goes with a VNN-LIB 2.0 file");
     GRAPESHOT_CHECK(files.drop >= 0, kInvalidArgument, "--drop must be at least 0");
@@ -62,14 +63,29 @@ struct FuzzCommand {
     }
   }
 
+  // Of what has no layers to look into none is driven by; one that was chosen is missed.
+  static void leave_out_coverage(const Problem& problem, LoopOptions& options) {
+    for (const ProblemModel& each : problem.models) {
+      if (!torchscript::is_torchscript(each.model->network()) || options.criterion == "none") {
+        continue;
+      }
+      const bool chosen = options.criterion != LoopOptions().criterion || !options.criteria.empty();
+      if (chosen) check_is_onnx(*each.model, "coverage");
+      std::cerr << "grapeshot: note: " << each.path
+                << ": nothing is known of the layers inside of TorchScript: without coverage\n";
+      options.criterion = "none";
+    }
+  }
+
   int run() const {
     check_usage();
     after.gate.check();
-    const LoopOptions options = flags->resolve();
+    LoopOptions options = flags->resolve();
     check_mutations(options);
     const Problem problem = load_problem(files);
     GRAPESHOT_CHECK(!problem.instances.empty(), kInvalidArgument, files.instances,
                     ": holds no instance");
+    leave_out_coverage(problem, options);
     for (const ProblemInstance& each : problem.instances) {
       const auto& regions = each.property.regions;
       if (std::ranges::all_of(regions, [](const Region& r) { return r.box.empty; })) {
@@ -90,7 +106,8 @@ struct FuzzCommand {
 
 Action declare_fuzz(CLI::App& app) {
   auto command = std::make_shared<FuzzCommand>();
-  app.add_option("MODEL", command->files.model, "An .onnx or .onnx.gz file");
+  app.add_option("MODEL", command->files.model, kModelHelp);
+  add_shape_option(app, command->files.shape);
   app.add_option("SPEC", command->files.specs, "VNN-LIB or JSON files for it");
   add_network_option(app, command->files.networks);
   app.add_option("--instances", command->files.instances,
@@ -98,7 +115,7 @@ Action declare_fuzz(CLI::App& app) {
   app.add_option("--data", command->files.data, "Inputs, .npy, [N, ...]");
   app.add_option("--labels", command->files.labels,
                  "Their labels, .npy, [N]; -1 or no file: the model's own prediction");
-  app.add_option("--eps", command->files.eps, "Radius around each input, input units");
+  add_perturbation_options(app, command->files.change);
   app.add_option(
       "--frozen", command->files.frozen,
       "1 for inputs that never change, such as padding, else 0; .npy, [N, ...] or a row");

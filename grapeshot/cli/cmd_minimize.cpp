@@ -13,6 +13,7 @@
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/judgement.h"
 #include "grapeshot/cli/network_files.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/recorded_finding.h"
@@ -31,7 +32,7 @@ using nlohmann::ordered_json;
 
 struct MinimizeCommand {
   std::vector<std::string> what, networks;
-  std::string original, norm = "linf", out;
+  std::string original, norm = "linf", out, shape;
   double seconds = 10.;
   uint64_t seed = 0;
   CommonOptions common;
@@ -65,6 +66,8 @@ struct MinimizeCommand {
     GRAPESHOT_CHECK(seconds > 0., kInvalidArgument, "--seconds must be above 0");
     const falsify::Norm& by = falsify::find_norm(norm);
     const Files paths = files();
+    // A finding knows its shape.
+    paths.problem.shape = what.size() == 1 ? paths.witness : shape;
     const Problem problem = load_problem(paths.problem);
     const ProblemInstance& instance = problem.instances[0];
     const Witness given = read_witness_for(paths.witness, instance);
@@ -101,7 +104,7 @@ struct MinimizeCommand {
     return kNothingFound;
   }
 
-  // What is given, or the centre of the box that the witness is in.
+  // What is given, or the centre of the ball or the box that the witness is in.
   [[nodiscard]] static at::Tensor original_of(const Files& paths, const ProblemInstance& instance,
                                               const Judgement& judgement, const at::Tensor& x) {
     if (!paths.original.empty()) {
@@ -112,6 +115,7 @@ struct MinimizeCommand {
     }
     const auto region = static_cast<size_t>(judgement.confirmation.verdict32.region);
     const Box& box = instance.property.regions[region].box;
+    if (box.set.ball.norm != BallNorm::kNone) return at::tensor(box.set.ball.centre);
     return box_centre(at::tensor(box.lo), at::tensor(box.hi));
   }
 
@@ -128,10 +132,12 @@ Action declare_minimize(CLI::App& app) {
   app.add_option("FINDING", c->what, "A finding's folder, or MODEL SPEC WITNESS")
       ->required()
       ->expected(1, 3);
-  app.add_option("--norm", c->norm, "What to make small: linf or l0")->capture_default_str();
+  app.add_option("--norm", c->norm, "What to make small: linf, l2, l1 or l0")
+      ->capture_default_str();
+  add_shape_option(app, c->shape);
   app.add_option("--original", c->original,
                  "Distance from here, .npy or text (default: the finding's original, else the "
-                 "box's centre)");
+                 "centre of the ball or the box)");
   add_network_option(app, c->networks);
   app.add_option("--out", c->out, "Where to write it, .npy or VNN-COMP's text (default: beside)");
   app.add_option("--seconds", c->seconds, "Time for it")->capture_default_str();

@@ -9,6 +9,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/profile_file.h"
 #include "grapeshot/cli/rows.h"
 #include "grapeshot/core/worker.h"
@@ -19,13 +20,14 @@ namespace grapeshot::cli {
 namespace {
 
 struct ProfileCommand {
-  std::string model, data, out, layer;
+  std::string model, data, out, layer, shape;
   bool json = false;
 
   int run() const {
     check_can_write(out);
     at::set_num_threads(1);
-    const std::unique_ptr<onnx::OnnxModel> net = onnx::load_model(model);
+    const std::unique_ptr<onnx::OnnxModel> net = open_model(model, input_shape(shape, data));
+    check_is_onnx(*net, "coverage");
     const at::Tensor x = read_rows(data, *net).to(at::kFloat);
     GRAPESHOT_CHECK(x.size(0) > 0, kInvalidArgument, data, ": holds no input");
     Profile profile = make_profile(*net, x, layer, micro_batch(*net));
@@ -59,7 +61,8 @@ struct ProfileCommand {
 
 Action declare_profile(CLI::App& app) {
   auto command = std::make_shared<ProfileCommand>();
-  app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("MODEL", command->model, kModelHelp)->required();
+  add_shape_option(app, command->shape);
   app.add_option("--data", command->data, "Inputs it was made for, .npy, [N, ...]")->required();
   app.add_option("--out", command->out, "Where the statistics go, .npz")->required();
   app.add_option("--layer", command->layer,

@@ -16,6 +16,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/judgement.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/other_runtime.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/recorded_finding.h"
@@ -73,17 +74,24 @@ class Replayer {
         if (!out.why.empty()) return;
       }
       const Problem& problem = load(finding);
-      compare(finding, *problem.models[0].model, problem.instances[0], out);
+      compare(finding, *problem.models[0].model, on_grid_of(finding, problem.instances[0]), out);
       return;
     }
-    const std::unique_ptr<onnx::OnnxModel>& model = load(finding.model, finding.variant);
+    const std::unique_ptr<onnx::OnnxModel>& model =
+        load(finding.model, finding.variant, finding.shape);
     auto spec = specs_.find(finding.spec);
     if (spec == specs_.end()) {
       spec = specs_.emplace(finding.spec, ProblemInstance{}).first;
       spec->second.property = read_vnnlib(finding.spec);
     }
     check_fits(*model, spec->second.property, finding.spec);
-    compare(finding, *model, spec->second, out);
+    compare(finding, *model, on_grid_of(finding, spec->second), out);
+  }
+
+  // With the grid that the run kept to.
+  static ProblemInstance on_grid_of(const RecordedFinding& finding, ProblemInstance instance) {
+    keep_to_grid(instance.property, finding.grid, finding.spec);
+    return instance;
   }
 
   // The model and the specification say what the finding says.
@@ -175,10 +183,12 @@ class Replayer {
     out.why = describe(comparison, other);
   }
 
-  const std::unique_ptr<onnx::OnnxModel>& load(const std::string& path,
-                                               const std::string& variant) {
+  const std::unique_ptr<onnx::OnnxModel>& load(const std::string& path, const std::string& variant,
+                                               const std::vector<int64_t>& shape) {
     auto& model = models_[path + "\n" + variant];
-    if (!model) model = onnx::load_variant(path, variant);
+    if (!model) {
+      model = variant.empty() ? open_model(path, shape) : onnx::load_variant(path, variant);
+    }
     return model;
   }
 
@@ -187,7 +197,9 @@ class Replayer {
     for (const auto& [name, network] : finding.networks) key += "\n" + network.path;
     auto known = problems_.find(key);
     if (known == problems_.end()) {
-      known = problems_.emplace(key, load_problem(files_of(finding))).first;
+      ProblemFiles files = files_of(finding);
+      files.shape = (fs::path(finding.folder) / "input.npy").string();
+      known = problems_.emplace(key, load_problem(files)).first;
     }
     return known->second;
   }
@@ -198,7 +210,7 @@ class Replayer {
       std::string why = changed(other.path, other.sha256);
       if (why.empty()) {
         const Judgement judgement =
-            judge_witness(*load(other.path, other.variant), property, finding.x);
+            judge_witness(*load(other.path, other.variant, finding.shape), property, finding.x);
         if (judgement.evaluated && !judgement.holds) continue;
         why = str(other.path, other.variant.empty() ? "" : " as ", other.variant,
                   ": predicts something else than on the original too");

@@ -12,6 +12,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/rows.h"
 #include "grapeshot/core/loop.h"
 #include "grapeshot/io/onnx/model.h"
@@ -20,7 +21,7 @@ namespace grapeshot::cli {
 namespace {
 
 struct RunCommand {
-  std::string model, data, out, gradient;
+  std::string model, data, out, gradient, shape;
   int64_t output = 0;
   bool float64 = false, unlowered = false, row_by_row = false, json = false;
 
@@ -72,7 +73,7 @@ struct RunCommand {
       if (!path.empty()) check_can_write(path);
     }
     at::set_num_threads(1);  // as a lane of the loop computes
-    const std::unique_ptr<onnx::OnnxModel> net = onnx::load_model(model);
+    const std::unique_ptr<onnx::OnnxModel> net = open_model(model, input_shape(shape, data));
     GRAPESHOT_CHECK(output >= 0 && output < net->outputs(), kInvalidArgument, "--output ", output,
                     ": ", net->name(), " has outputs 0 to ", net->outputs() - 1);
     const at::Tensor x = read_rows(data, *net).to(float64 ? at::kDouble : at::kFloat);
@@ -114,7 +115,8 @@ struct RunCommand {
 
 Action declare_run(CLI::App& app) {
   auto command = std::make_shared<RunCommand>();
-  app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
+  app.add_option("MODEL", command->model, kModelHelp)->required();
+  add_shape_option(app, command->shape);
   app.add_option("--data", command->data,
                  "Inputs, .npy, [N, ...]; several inputs flat, one after the other")
       ->required();

@@ -13,6 +13,7 @@
 #include "grapeshot/cli/run_folder.h"
 #include "grapeshot/cli/timing.h"
 #include "grapeshot/core/loop.h"
+#include "grapeshot/io/torchscript/torchscript.h"
 
 namespace grapeshot::cli {
 namespace {
@@ -64,6 +65,8 @@ void describe_graph(const Patient& patient, Report& report) {
   for (const auto& [name, t] : network.constants) {
     if (read.contains(name) && t.is_floating_point()) parameters += t.numel();
   }
+  const bool script = torchscript::is_torchscript(network);
+  if (script) parameters = network.nodes[0].node.i("parameters", 0);
   std::string operators;
   for (const auto& [op, count] : counts) {
     operators += str(operators.empty() ? "" : ", ", count, " ", op);
@@ -73,7 +76,9 @@ void describe_graph(const Patient& patient, Report& report) {
   report.json["parameters"] = parameters;
   report.json["input_shape"] = patient.net.input_shape();
   report.json["output_shape"] = patient.net.output_shape();
-  report.line("model", str(patient.net.name(), ", opset ", network.opset));
+  report.json["format"] = script ? "TorchScript" : "ONNX";
+  report.line("model", script ? str(patient.net.name(), ", TorchScript, run as a whole")
+                              : str(patient.net.name(), ", opset ", network.opset));
   describe_ports(network, report);
   report.line("operators",
               operators.empty() ? "none: the output does not depend on the input" : operators);
@@ -100,12 +105,17 @@ void describe_work(const onnx::OnnxModel& net, Report& report) {
                           " rows a pass"));
   report.line("time", str(short_text(one), " ms for 1 row, ", short_text(many),
                           " ms for 64, forward on one thread"));
+  if (torchscript::is_torchscript(net.network())) {
+    report.line("coverage", "none: nothing is known of the layers inside of TorchScript");
+    return;
+  }
   report.line("coverage", str(net.taps().size(), " layers with ", neurons, " neurons, ", redundant,
                               " of them counted with --every-tap only"));
 }
 
 // What the file says about its first axis; rows run on an axis of their own in front of it.
-std::string batch_axis(const onnx::PortSlice& input) {
+std::string batch_axis(const onnx::PortSlice& input, bool script) {
+  if (script) return "the rows are the first axis of the module's input";
   if (input.declared.empty()) return str("'", input.name, "' is a single number");
   const int64_t first = input.declared[0];
   if (first < 0) return str("the first axis of '", input.name, "' is open and taken as 1");
@@ -140,7 +150,8 @@ void check_batch(const Patient& patient, Report& report) {
   report.json["islands"] = net.islands();
   std::string found;
   for (const onnx::PortSlice& input : net.network().inputs) {
-    found += str(found.empty() ? "" : "; ", batch_axis(input));
+    found += str(found.empty() ? "" : "; ",
+                 batch_axis(input, torchscript::is_torchscript(net.network())));
   }
   report.json["batch_axis"] = found;
   if (net.fallback().empty()) {

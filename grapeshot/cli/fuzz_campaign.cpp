@@ -13,6 +13,7 @@
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/recorded_finding.h"
+#include "grapeshot/cli/robust_accuracy.h"
 #include "grapeshot/core/coverage.h"
 #include "grapeshot/falsify/portfolio.h"
 #include "grapeshot/io/onnx/gradient_path.h"
@@ -41,6 +42,7 @@ ordered_json summarize(const Problem& problem, const CampaignResult& result,
   out["candidates_per_s"] = static_cast<double>(p.candidates) / seconds;
   out["inputs_checked_per_s"] = static_cast<double>(p.inputs_checked) / seconds;
   out["ttfv_s_per_instance"] = first;
+  out.update(robust_accuracy(problem, result));
   out["seconds"] = p.seconds;
   out["start_up_s"] = start_up_s;
   // FLOPs done over what the lanes' cores do in a large matrix product.
@@ -71,6 +73,8 @@ void print_summary(const ordered_json& s) {
     std::printf(" %s %.4g%s", name.c_str(), (share ? 100. : 1.) * value.get<double>(),
                 share ? " %" : "");
   }
+  const std::string robust = robust_accuracy_table(s);
+  if (!robust.empty()) std::printf("\n%s", robust.substr(0, robust.size() - 1).c_str());
   // Of some findings, what they mean.
   constexpr size_t kMostSaid = 5;
   size_t said = 0;

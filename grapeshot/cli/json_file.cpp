@@ -31,6 +31,7 @@ template bool json_field(const nlohmann::json&, const char*, const std::string&)
 template double json_field(const nlohmann::json&, const char*, const std::string&);
 template std::vector<std::string> json_field(const nlohmann::json&, const char*,
                                              const std::string&);
+template std::vector<double> json_field(const nlohmann::json&, const char*, const std::string&);
 template nlohmann::json json_field(const nlohmann::json&, const char*, const std::string&);
 
 }  // namespace grapeshot::cli

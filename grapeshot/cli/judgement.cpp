@@ -47,6 +47,7 @@ std::string name_case(const Property& property, const Verdict& verdict) {
 using InputName = std::function<std::string(int64_t)>;
 
 std::string say(const BoxExit& exit, const InputName& input_name) {
+  if (!exit.why.empty()) return exit.why;
   return str(input_name(exit.input), " = ", shortest_decimal(exit.value),
              exit.value < exit.bound ? " is below its lower bound " : " is above its upper bound ",
              shortest_decimal(exit.bound), " by ", rounded(std::abs(exit.value - exit.bound)),
@@ -108,6 +109,7 @@ std::optional<BoxExit> find_box_exit(const Property& property, std::span<const f
       exit.value = static_cast<double>(x[i]);
       exit.bound = static_cast<double>(bound);
     }
+    if (exit.count == 0) exit.why = why_outside(box.set, box.lo, box.hi, x);
     if (least && by >= least_by) continue;
     least = exit;
     least_by = by;
@@ -170,6 +172,14 @@ Judgement judge_witness(const Model& model, const Property& property, std::span<
   const Confirmation& c = out.confirmation;
   if (words && c.verdict32.region >= 0) out.words = words(nearest, c.y32, c.verdict32);
   out.why += out.exit ? say(*out.exit, input_name) : say(property, c, out.words);
+  if (c.verdict32.region < 0) return out;
+  const InputSet& set = property.regions[static_cast<size_t>(c.verdict32.region)].box.set;
+  if (set.ball.norm == BallNorm::kNone) return out;
+  out.norm = set.ball.norm;
+  out.radius = set.ball.radius;
+  out.distance = distance(out.norm, nearest, set.ball.centre, set.one_hot.get());
+  out.why += str("; ", name_of(out.norm), " distance ", rounded(out.distance), " of at most ",
+                 rounded(out.radius));
   return out;
 }
 
@@ -183,6 +193,11 @@ ordered_json to_json(const Judgement& judgement, const Property& property) {
   out["clear"] = c.clear && judgement.holds;
   out["not_float32"] = judgement.not_float32;
   if (!judgement.words.empty()) out["words"] = judgement.words;
+  if (judgement.norm != BallNorm::kNone) {
+    out["norm"] = name_of(judgement.norm);
+    out["distance"] = judgement.distance;
+    out["radius"] = judgement.radius;
+  }
   if (judgement.exit) {
     const BoxExit& exit = *judgement.exit;
     out["outside"] = {{"region", exit.region},
@@ -190,6 +205,7 @@ ordered_json to_json(const Judgement& judgement, const Property& property) {
                       {"value", exit.value},
                       {"bound", exit.bound},
                       {"count", exit.count}};
+    if (!exit.why.empty()) out["outside"] = {{"region", exit.region}, {"why", exit.why}};
   } else {
     const Verdict& v = c.verdict32;
     out["region"] = v.region;

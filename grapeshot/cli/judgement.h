@@ -21,7 +21,8 @@ struct BoxExit {
   int64_t region = 0;
   int64_t input = 0;  ///< the one that is farthest outside
   double value = 0., bound = 0.;
-  int64_t count = 0;  ///< inputs outside
+  int64_t count = 0;     ///< inputs outside; 0: within the bounds, but not in the box's set
+  std::string why = {};  ///< then why
 };
 
 /// Empty when some region contains x.
@@ -39,6 +40,9 @@ struct Judgement {
   Confirmation confirmation;  ///< of the nearest float32 inputs
   int64_t not_float32 = 0;    ///< inputs that are no float32, which rules a witness out
   std::optional<BoxExit> exit;
+  /// Where the region of the verdict has a ball.
+  BallNorm norm = BallNorm::kNone;
+  double distance = 0., radius = 0.;
 };
 
 /// Exact: every input a float32 and inside its box, and the float32 and the float64 outputs violate

@@ -12,6 +12,7 @@
 #include "grapeshot/cli/free_inputs.h"
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/network_files.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/profile_file.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/instances.h"
@@ -35,20 +36,22 @@ std::string absolute(const std::string& path) {
 
 class Loader {
  public:
-  /// `networks`: as ProblemFiles has them.
-  explicit Loader(const std::vector<std::string>& networks) : networks_(networks) {}
+  explicit Loader(const ProblemFiles& files)
+      : networks_(files.networks), shape_(input_shape(files.shape, files.data)) {}
 
-  size_t model(const std::string& path) {
+  // `shape` is for TorchScript.
+  size_t model(const std::string& path, const std::vector<int64_t>& shape) {
     const auto known = index_.find(path);
     if (known != index_.end()) return known->second;
     // Read first: a file that has no end fails there, where there is a limit.
     std::unique_ptr<onnx::OnnxModel> net = std::move(bases_[path]);
-    if (!net) net = onnx::load_model(path);
+    if (!net) net = open_model(path, shape);
     problem_.models.push_back({path, sha256_file(path), std::move(net)});
     return index_[path] = problem_.models.size() - 1;
   }
 
-  void add_spec(const std::string& model_path, const std::string& spec_path) {
+  void add_spec(const std::string& model_path, const std::string& spec_path,
+                double grid_step = 0.) {
     ProblemInstance instance;
     instance.spec = spec_path;
     instance.name = std::filesystem::path(spec_path).filename().string();
@@ -64,16 +67,22 @@ class Loader {
         // The specification first: it is cheaper, and more often wrong.
         instance.property = parse_vnnlib(text, spec_path);
         drop_empty(instance.property);
-        instance.model = model(model_path);
+        // TorchScript without a shape takes the inputs as they are numbered.
+        const std::vector<int64_t> flat = {instance.property.inputs};
+        instance.model = model(model_path, shape_.empty() ? flat : shape_);
         check_fits(*problem_.models[instance.model].model, instance.property, spec_path);
       }
     }
+    GRAPESHOT_CHECK(!(grid_step > 0.) || !instance.json || !instance.json->pair, kUnsupported,
+                    spec_path, ": compares two runs, with which --grid and --integer do not go");
+    keep_to_grid(instance.property, grid_step, spec_path);
+    instance.grid = grid_step;
     instance.sha256 = sha256_file(spec_path);
     problem_.instances.push_back(std::move(instance));
   }
 
   void add_data(const ProblemFiles& files) {
-    const size_t index = model(absolute(files.model));
+    const size_t index = model(absolute(files.model), shape_);
     const onnx::OnnxModel& net = *problem_.models[index].model;
     const NpyArray x = read_npy(files.data);
     const int64_t n = x.shape.empty() ? 0 : x.shape[0];
@@ -89,30 +98,46 @@ class Loader {
                     ": has one output; the label of --data needs at least two to compare");
     const std::vector<int64_t> labels = read_labels(files.labels, n, net.outputs());
     const FreeInputs free(files, net, n);
+    const Perturbation perturbation(files.change, net.inputs(), net.outputs(), files.data);
     if (!files.vocabulary.empty()) {
       problem_.vocabulary = std::make_unique<Vocabulary>(files.vocabulary, files.words, net);
     }
     for (int64_t i = 0; i < n; ++i) {
       const std::span<const double> row(x.values.data() + i * net.inputs(),
                                         static_cast<size_t>(net.inputs()));
-      ProblemInstance instance;
-      instance.model = index;
-      instance.name = str(std::filesystem::path(files.data).filename().string(), "[", i, "]");
-      instance.original = at::empty({net.inputs()});
-      std::ranges::transform(row, instance.original.mutable_data_ptr<float>(),
-                             [](double v) { return static_cast<float>(v); });
+      const std::string name =
+          str(std::filesystem::path(files.data).filename().string(), "[", i, "]");
       int64_t label = labels[static_cast<size_t>(i)];
       if (label < 0) {
         // Without a label the reference is the prediction on the original, which never changes.
-        label = net.evaluate(instance.original.unsqueeze(0)).argmax(1).item<int64_t>();
+        const at::Tensor x32 = at::tensor(at::ArrayRef<double>(row.data(), row.size()), at::kFloat);
+        label = net.evaluate(x32.unsqueeze(0)).argmax(1).item<int64_t>();
       }
-      instance.property = top1_property(row, files.eps, label, net.outputs());
-      free.restrict(i, row, instance.property.regions[0].box);
-      const at::Tensor lo = at::tensor(instance.property.regions[0].box.lo);
-      const at::Tensor hi = at::tensor(instance.property.regions[0].box.hi);
-      instance.original = at::clamp(instance.original, lo, hi);
-      problem_.instances.push_back(std::move(instance));
+      const auto box_of = [&](double eps) { return box_around(row, eps); };
+      for (PerturbedRow& each : perturbation.of(i, row, label, free, box_of)) {
+        const bool several = files.change.eps.size() > 1;
+        add_perturbed(index, several ? str(name, " eps ", each.eps) : name, i, std::move(each));
+      }
     }
+    GRAPESHOT_CHECK(!problem_.instances.empty(), kInvalidArgument, files.data,
+                    ": every row has the label of --target");
+  }
+
+  void add_perturbed(size_t model, const std::string& name, int64_t row, PerturbedRow&& of) {
+    // Instances of one row and target are a family.
+    const bool known = !problem_.instances.empty() && problem_.instances.back().row == row &&
+                       problem_.instances.back().target == of.target;
+    families_ += known ? 0 : 1;
+    ProblemInstance& instance = problem_.instances.emplace_back();
+    instance.model = model;
+    instance.name = name;
+    if (of.target >= 0) instance.name += str(" to ", of.target);
+    instance.property = std::move(of.property);
+    instance.original = std::move(of.original);
+    instance.row = row;
+    instance.eps = of.eps;
+    instance.target = of.target;
+    instance.family = families_;
   }
 
   void add_profile(const std::string& path) {
@@ -151,7 +176,7 @@ class Loader {
       return *problem_.models[known->second].model;
     }
     std::unique_ptr<onnx::OnnxModel>& net = bases_[path];
-    if (!net) net = onnx::load_model(path);
+    if (!net) net = open_model(path, shape_);
     return *net;
   }
 
@@ -173,13 +198,16 @@ class Loader {
       const std::string& path = instance.networks[n];
       const onnx::OnnxModel& net = base(path);
       onnx::check_declared(*query, n, net);
-      if (!query->plain() && !bytes.contains(path)) bytes[path] = read_file(path);
+      if (!query->plain()) {
+        check_is_onnx(net, "a query of relations or several networks");
+        if (!bytes.contains(path)) bytes[path] = read_file(path);
+      }
       files.push_back({path, bytes[path], &net});
     }
     drop_empty(query->property);
     instance.property = query->property;
     if (query->plain()) {
-      instance.model = model(instance.networks[0]);
+      instance.model = model(instance.networks[0], shape_);
     } else {
       // A model of its own: what extra outputs mean is in digits that its float32 numbers drop.
       instance.model = written(instance.networks[0], onnx::joined_model(*query, files),
@@ -205,10 +233,11 @@ class Loader {
     auto spec = std::make_shared<properties::Specification>(
         properties::read_specification(instance.spec, subject));
     instance.property = std::move(spec->property);
+    if (spec->pair) check_is_onnx(net, "a specification of two runs");
     instance.model =
         spec->pair ? written(model_path,
                              onnx::pair_model(read_file(model_path), model_path, net, *spec->pair))
-                   : model(model_path);
+                   : model(model_path, shape_);
     instance.json = std::move(spec);
   }
 
@@ -227,8 +256,10 @@ class Loader {
     return labels;
   }
 
-  const std::vector<std::string>& networks_;
+  const std::vector<std::string>& networks_;  // as ProblemFiles has them
   Problem problem_;
+  std::vector<int64_t> shape_;  // of an input of TorchScript, or none
+  int64_t families_ = 0;
   std::map<std::string, size_t> index_;
   std::map<std::string, std::unique_ptr<onnx::OnnxModel>> bases_;
 };
@@ -275,25 +306,35 @@ std::vector<CampaignModel> Problem::campaign_models() const {
   std::vector<CampaignModel> out;
   for (const ProblemModel& each : models) out.push_back({each.model.get(), {}, profile.get()});
   for (const ProblemInstance& each : instances) {
-    out[each.model].instances.push_back({&each.property, each.original});
+    out[each.model].instances.push_back({&each.property, each.original, each.family});
   }
   return out;
 }
 
-Property top1_property(std::span<const double> x, double eps, int64_t label, int64_t outputs) {
+Box box_around(std::span<const double> x, double eps) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  Property property;
-  property.inputs = static_cast<int64_t>(x.size());
-  property.outputs = outputs;
-  Region& region = property.regions.emplace_back();
+  Box box;
   for (const double v : x) {
     auto lo = static_cast<float>(v - eps), hi = static_cast<float>(v + eps);
     if (lo < v - eps) lo = std::nextafter(lo, kInfinity);
     if (hi > v + eps) hi = std::nextafter(hi, -kInfinity);
-    region.box.empty = region.box.empty || lo > hi;
-    region.box.lo.push_back(lo);
-    region.box.hi.push_back(hi);
+    box.empty = box.empty || lo > hi;
+    box.lo.push_back(lo);
+    box.hi.push_back(hi);
   }
+  return box;
+}
+
+Property top1_property(std::span<const double> x, double eps, int64_t label, int64_t outputs) {
+  return top1_property(box_around(x, eps), label, outputs);
+}
+
+Property top1_property(Box box, int64_t label, int64_t outputs) {
+  Property property;
+  property.inputs = std::ssize(box.lo);
+  property.outputs = outputs;
+  Region& region = property.regions.emplace_back();
+  region.box = std::move(box);
   for (int64_t j = 0; j < outputs; ++j) {
     if (j != label) region.cases.push_back({{properties::no_less(j, label)}});
   }
@@ -307,13 +348,14 @@ nlohmann::ordered_json to_json(const ProblemFiles& files) {
                                 {"instances", whole(files.instances)},
                                 {"data", whole(files.data)},
                                 {"labels", whole(files.labels)},
-                                {"eps", files.eps},
                                 {"frozen", whole(files.frozen)},
                                 {"mask", files.mask},
                                 {"drop", files.drop},
                                 {"vocabulary", whole(files.vocabulary)},
                                 {"words", whole(files.words)},
-                                {"stats", whole(files.stats)}};
+                                {"stats", whole(files.stats)},
+                                {"shape", files.shape}};
+  out.update(to_json(files.change));
   for (const std::string& spec : files.specs) out["specs"].push_back(absolute(spec));
   for (const std::string& each : files.networks) {
     const auto [name, file] = network_option(each);
@@ -337,8 +379,9 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
   files.instances = text("instances");
   files.data = text("data");
   files.labels = text("labels");
-  files.eps = json_field<double>(object, "eps", path);
+  files.change = perturbation_options(object, path);
   if (object.contains("stats")) files.stats = text("stats");
+  if (object.contains("shape")) files.shape = text("shape");
   if (object.contains("mask")) {
     files.frozen = text("frozen");
     files.mask = text("mask");
@@ -355,16 +398,18 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
 }
 
 Problem load_problem(const ProblemFiles& files) {
-  Loader loader(files.networks);
+  Loader loader(files);
   if (!files.instances.empty()) {
     for (const InstanceRow& row : read_instances(files.instances)) {
-      loader.add_spec(row.model, row.spec);
+      loader.add_spec(row.model, row.spec, files.change.step());
     }
   } else if (!files.data.empty()) {
     loader.add_data(files);
   } else {
     const std::string model = files.model.empty() ? std::string() : absolute(files.model);
-    for (const std::string& spec : files.specs) loader.add_spec(model, absolute(spec));
+    for (const std::string& spec : files.specs) {
+      loader.add_spec(model, absolute(spec), files.change.step());
+    }
   }
   if (!files.stats.empty()) loader.add_profile(files.stats);
   return loader.finish();

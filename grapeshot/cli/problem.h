@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
 
+#include "grapeshot/cli/perturbation.h"
 #include "grapeshot/cli/vocabulary.h"
 #include "grapeshot/core/campaign.h"
 #include "grapeshot/core/profile.h"
@@ -34,6 +35,12 @@ struct ProblemInstance {
   /// boxes.
   std::shared_ptr<const query::Query> query = {};
   std::vector<std::string> networks = {};  ///< the file of each of the query's networks, absolute
+  // Of --data.
+  int64_t row = -1;     ///< of the data, or -1
+  double eps = 0.;      ///< its radius
+  double grid = 0.;     ///< of --grid on a file's property, 0: none
+  int64_t target = -1;  ///< its label to reach, or -1
+  int64_t family = -1;  ///< see CampaignInstance
 };
 
 struct ProblemModel {
@@ -61,13 +68,15 @@ struct ProblemFiles {
   std::vector<std::string> specs;  ///< VNN-LIB or JSON files for `model`
   /// "name=path" for networks of VNN-LIB 2.0 files; `model`, where given, is for the one not named.
   std::vector<std::string> networks = {};
-  std::string instances;     ///< an instances.csv
-  std::string data, labels;  ///< npy files for `model`, with eps
-  double eps = 0.;
+  std::string instances;          ///< an instances.csv
+  std::string data, labels;       ///< npy files for `model`, with eps
+  PerturbationOptions change;     ///< of the data, and --grid of specifications
   std::string frozen, mask;       ///< an npy file and an input's name: what of a row may change
   int64_t drop = 1;               ///< (cli/free_inputs.h)
   std::string vocabulary, words;  ///< what findings are put into words by, or ""
   std::string stats;              ///< reference statistics of the one model, or ""
+  /// Of an input of TorchScript, as input_shape() takes it; "": that of a row of --data.
+  std::string shape;
 };
 
 /// With absolute paths; and what it was made of.
@@ -97,7 +106,12 @@ struct ProblemFiles {
 /// than `model` has.
 void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec);
 
-/// The bare property of top-1 robustness in the box x +- eps, rounded inwards.
+/// x +- eps, rounded inwards.
+[[nodiscard]] Box box_around(std::span<const double> x, double eps);
+
+/// The bare property of top-1 robustness in a box.
+[[nodiscard]] Property top1_property(Box box, int64_t label, int64_t outputs);
+/// The same in x +- eps.
 [[nodiscard]] Property top1_property(std::span<const double> x, double eps, int64_t label,
                                      int64_t outputs);
 

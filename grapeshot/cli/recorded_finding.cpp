@@ -9,6 +9,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/other_runtime.h"
+#include "grapeshot/cli/run_folder.h"
 #include "grapeshot/io/npy.h"
 
 namespace grapeshot::cli {
@@ -31,9 +32,14 @@ RecordedFinding read_finding(const fs::path& folder) {
   const auto margin = json_field<nlohmann::json>(file, "margin", path);
   if (margin.is_number()) out.margin = margin.get<double>();
   // A property of the finding's own moves with its folder.
-  const fs::path own = folder / "property.vnnlib";
-  if (!fs::exists(out.spec) && fs::exists(own)) out.spec = own.string();
-  out.x = read_npy((folder / "input.npy").string()).values;
+  for (const char* name : {kOwnVnnlib, kOwnJson}) {
+    const fs::path own = folder / name;
+    if (!fs::exists(out.spec) && fs::exists(own)) out.spec = own.string();
+  }
+  if (file.contains("grid")) out.grid = json_field<double>(file, "grid", path);
+  NpyArray input = read_npy((folder / "input.npy").string());
+  out.x = std::move(input.values);
+  out.shape = std::move(input.shape);
   if (file.contains("words")) out.words = text("words");
   if (file.contains("spec_files")) {
     for (const nlohmann::json& each : file["spec_files"]) {

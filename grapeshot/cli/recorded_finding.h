@@ -35,10 +35,12 @@ struct RecordedFinding {
   std::vector<std::pair<std::string, std::string>> spec_files;  ///< that `spec` names, and SHA-256
   /// Of a VNN-LIB 2.0 query: names and files of the networks that have one.
   std::vector<std::pair<std::string, RecordedModel>> networks;
+  double grid = 0.;              ///< that inputs of `spec` were kept to, 0: none
   std::string words;             ///< the violation in its property's own, "" without
   int64_t instance = -1;         ///< of its run; -1 when it does not say
   std::optional<double> margin;  ///< nothing when it was not finite
   std::vector<double> x;         ///< [D]
+  std::vector<int64_t> shape;    ///< of it, as the model takes it
   bool not_finite = false;       ///< what was found is an output that is NaN or infinite
   std::optional<RecordedRuntimes> runtimes;  ///< where what was found is that two disagree
   std::optional<diff::Limits> limits;  ///< of `diff`, without frozen inputs: `spec` fixes them

@@ -1,5 +1,6 @@
 #include "grapeshot/cli/run_folder.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cinttypes>
 #include <cmath>
@@ -195,9 +196,13 @@ std::string RunFolder::write_finding(
   }
   std::string spec = instance.spec;
   if (spec.empty()) {
-    spec = (place / "property.vnnlib").string();
-    write_file((draft / "property.vnnlib").string(),
-               write_vnnlib(at_bits_of(instance.property, finding.x), instance.name));
+    const Property own = at_bits_of(instance.property, finding.x);
+    // VNN-LIB says nothing of balls, grids and groups.
+    const bool json = own.regions[0].box.set.any();
+    const std::string name = json ? kOwnJson : kOwnVnnlib;
+    spec = (place / name).string();
+    write_file((draft / name).string(), json ? properties::write_specification(own, instance.name)
+                                             : write_vnnlib(own, instance.name));
   }
   const Confirmation& c = finding.confirmation;
   const Region& region = instance.property.regions[static_cast<size_t>(c.verdict32.region)];
@@ -207,8 +212,9 @@ std::string RunFolder::write_finding(
   out["model_sha256"] = model.sha256;
   if (!model.variant.empty()) out["variant"] = model.variant;
   out["spec"] = spec;
-  out["spec_sha256"] =
-      instance.spec.empty() ? sha256_file((draft / "property.vnnlib").string()) : instance.sha256;
+  out["spec_sha256"] = instance.spec.empty()
+                           ? sha256_file((draft / fs::path(spec).filename()).string())
+                           : instance.sha256;
   out["instance"] = finding.instance;
   out["instance_name"] = instance.name;
   out["region"] = c.verdict32.region;
@@ -224,6 +230,15 @@ std::string RunFolder::write_finding(
   }
   const Box& box = region.box;
   out["nearest_float32_inputs"] = box.nearest;
+  if (instance.grid > 0.) out["grid"] = instance.grid;
+  if (const Ball& ball = box.set.ball; ball.norm != BallNorm::kNone) {
+    const at::Tensor flat = finding.x.to(at::kFloat).contiguous();
+    out["norm"] = name_of(ball.norm);
+    out["radius"] = ball.radius;
+    out["distance"] =
+        distance(ball.norm, {flat.const_data_ptr<float>(), static_cast<size_t>(flat.numel())},
+                 ball.centre, box.set.one_hot.get());
+  }
   if (!box.droppable.empty()) out["dropped_inputs"] = dropped_bits(box, finding.x);
   if (problem.vocabulary) {
     out["tokens"] = problem.vocabulary->changes(finding.original, finding.x, box);
@@ -295,8 +310,11 @@ void RunFolder::describe_query(const Problem& problem, const Finding& finding,
 }
 
 void RunFolder::write_instances(const Problem& problem, const CampaignResult& result) const {
+  const bool rows = std::ranges::any_of(problem.instances,
+                                        [](const ProblemInstance& each) { return each.row >= 0; });
   std::string csv =
-      "instance,model,spec,verdict,findings,best_margin,candidates,seconds_to_first\n";
+      str("instance,model,spec,verdict,findings,best_margin,candidates,seconds_to_first",
+          rows ? ",row,eps,target" : "", "\n");
   for (size_t i = 0; i < problem.instances.size(); ++i) {
     const ProblemInstance& instance = problem.instances[i];
     const InstanceResult& r = result.instances[i];
@@ -305,7 +323,12 @@ void RunFolder::write_instances(const Problem& problem, const CampaignResult& re
                   r.findings > 0 ? "broken" : "unbroken", r.findings, r.best_margin, r.candidates);
     csv += str(i, ",", quoted(problem.models[instance.model].path), ",",
                quoted(instance.spec.empty() ? instance.name : instance.spec), ",", rest,
-               r.seconds_to_first < 0. ? std::string() : str(r.seconds_to_first), "\n");
+               r.seconds_to_first < 0. ? std::string() : str(r.seconds_to_first));
+    if (rows) {
+      csv += str(",", instance.row, ",", instance.eps, ",",
+                 instance.target < 0 ? std::string() : std::to_string(instance.target));
+    }
+    csv += "\n";
     if (r.findings == 0 && r.closest.defined()) {
       fs::create_directories(fs::path(path_) / "near");
       save_npy((fs::path(path_) / "near" / str(i, ".npy")).string(), r.closest,

@@ -8,7 +8,8 @@
 //   report.html     what `grapeshot report` makes of all this (report_flags.h)
 //   checkpoint/     state.pt: what `grapeshot resume` goes on from (core/state.h)
 //   lock            held by the process that works here
-//   findings/<id>/  finding.json, input.npy, original.npy (and property.vnnlib for --data; for JSON
+//   findings/<id>/  finding.json, input.npy, original.npy (and property.vnnlib for --data, or
+//                   property.json where more than a box bounds the inputs; for JSON
 //                   specifications region.vnnlib, and for two runs first.npy, second.npy; for
 //                   VNN-LIB 2.0 counterexample.txt in the form of its standard)
 //   networks/<i>.onnx  the network of several runs that model i is
@@ -27,6 +28,10 @@
 #include "grapeshot/io/file_lock.h"
 
 namespace grapeshot::cli {
+
+/// What a finding's own property is called.
+constexpr const char* kOwnVnnlib = "property.vnnlib";
+constexpr const char* kOwnJson = "property.json";
 
 class RunFolder {
  public:

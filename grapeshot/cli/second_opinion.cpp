@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/core/denormals.h"
 #include "grapeshot/io/onnxruntime.h"
 
@@ -55,6 +56,9 @@ void ask_onnxruntime(CampaignParts& parts, const Problem& problem, const std::st
   GRAPESHOT_CHECK(confirm == "auto" || !library.empty(), kSystem,
                   "--confirm ort: no libonnxruntime.so was found; set GRAPESHOT_ONNXRUNTIME to "
                   "its path");
+  for (const ProblemModel& each : problem.models) {
+    if (confirm == "ort") check_is_onnx(*each.model, "ONNX Runtime, which --confirm ort asks,");
+  }
   if (library.empty()) return;
   const bool must = confirm == "ort";
   parts.opinion_on_all = must;

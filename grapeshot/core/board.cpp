@@ -1,5 +1,8 @@
 #include "grapeshot/core/board.h"
 
+#include <algorithm>
+#include <span>
+
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
@@ -23,14 +26,46 @@ std::vector<int64_t> counts_of(const State& state, const std::string& at, size_t
 
 at::Tensor region_originals(const Group& group) {
   const at::Tensor lo = group.specs->lo(), hi = group.specs->hi();
-  at::Tensor x = box_centre(lo, hi);
+  const SetRows& set = group.specs->set();
+  at::Tensor x = set.has_ball() ? set.centre.clone() : box_centre(lo, hi);
   const at::Tensor first = group.specs->first_region();
   for (size_t i = 0; i < group.instances.size(); ++i) {
     if (!group.instances[i].original.defined()) continue;
     const int64_t r = first.select(0, static_cast<int64_t>(i)).item<int64_t>();
     x.select(0, r).copy_(group.instances[i].original);
   }
-  return x;
+  return set.any() ? project(x, set, lo, hi) : x;
+}
+
+std::vector<Finding> of_family(const Group& group, const Finding& finding) {
+  std::vector<Finding> out;
+  const int64_t own = finding.instance - group.first;
+  const int64_t family = group.instances[static_cast<size_t>(own)].family;
+  if (family < 0) return out;
+  const at::Tensor x = finding.x.contiguous();
+  const std::span values(x.const_data_ptr<float>(), static_cast<size_t>(x.numel()));
+  for (int64_t i = 0; i < std::ssize(group.instances); ++i) {
+    const CampaignInstance& other = group.instances[static_cast<size_t>(i)];
+    if (i == own || other.family != family) continue;
+    Finding copy = finding;
+    Confirmation& c = copy.confirmation;
+    c.verdict32 = judge(*other.property, values, c.y32);
+    c.verdict64 = judge(*other.property, values, c.y64);
+    if (!c.verdict32.violates || !c.verdict64.violates) continue;
+    copy.instance = group.first + i;
+    copy.region = c.verdict32.region;
+    out.push_back(std::move(copy));
+  }
+  return out;
+}
+
+std::vector<int64_t> Board::wanting(const Group& group, bool keep_going) const {
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < std::ssize(group.instances); ++i) {
+    const bool gone = std::ranges::find(group.retired, i) != group.retired.end();
+    if (!gone && (keep_going || ledger.wants(group.first + i))) out.push_back(i);
+  }
+  return out;
 }
 
 Group& Board::group_at(int64_t g) {

@@ -58,8 +58,12 @@ struct Reserve {
   int64_t since_candidates = 0;
 };
 
-/// The centre of each region's box, or what the instance brought along, [R, D].
+/// The centre of each region's box, or what the instance brought along, [R, D], inside.
 [[nodiscard]] at::Tensor region_originals(const Group& group);
+
+/// The finding as one of the instances of its family that it breaks as well; each is judged
+/// exactly.
+[[nodiscard]] std::vector<Finding> of_family(const Group& group, const Finding& finding);
 
 struct Board {
   std::vector<Group> groups;  ///< workers point into them
@@ -71,6 +75,9 @@ struct Board {
 
   /// All of it but what only the campaign itself knows.
   [[nodiscard]] Progress standing() const;
+
+  /// Instances of the group that want findings, ascending; all that are left where it keeps going.
+  [[nodiscard]] std::vector<int64_t> wanting(const Group& group, bool keep_going) const;
 
   /// Between iterations. Instances that are given a time each (`one_by_one`) begin theirs anew.
   void save(State& state, bool one_by_one) const;

@@ -184,19 +184,8 @@ class Campaign {
       if (!slot || before(&unit, slot)) slot = &unit;
     }
     if (best || !shared) return best;
-    const std::vector<int64_t> instances = wanting(board_.groups[shared->group]);
-    return &open_unit(shared->group, instances);
-  }
-
-  std::vector<int64_t> wanting(const Group& group) {
-    std::vector<int64_t> out;
-    for (int64_t i = 0; i < static_cast<int64_t>(group.instances.size()); ++i) {
-      const bool gone = std::ranges::find(group.retired, i) != group.retired.end();
-      if (!gone && (options_.keep_going || board_.ledger.wants(group.first + i))) {
-        out.push_back(i);
-      }
-    }
-    return out;
+    return &open_unit(shared->group,
+                      board_.wanting(board_.groups[shared->group], options_.keep_going));
   }
 
   bool finished() const {
@@ -273,6 +262,8 @@ class Campaign {
     while (!board_.pending.empty() && !finished()) {
       const auto [g, i] = board_.pending.front();
       board_.pending.erase(board_.pending.begin());
+      const Group& of = board_.groups[static_cast<size_t>(g)];
+      if (!options_.keep_going && !board_.ledger.wants(of.first + i)) continue;  // by its family
       Unit& unit = open_unit(static_cast<size_t>(g), {i});
       Group& group = board_.groups[unit.group];
       result_.batch[unit.group] = unit.worker->batch();
@@ -429,6 +420,10 @@ class Campaign {
     const bool enough = !board_.ledger.wants(finding.instance);
     if (enough && !options_.keep_going) retire(group, finding.instance - group.first);
     observer_.on_finding(finding);
+    for (Finding& other : of_family(group, finding)) {
+      if (!board_.ledger.accept(other, now, alone_s) || options_.keep_going) continue;
+      if (!board_.ledger.wants(other.instance)) retire(group, other.instance - group.first);
+    }
   }
 
   void catch_up(Unit& unit) {

@@ -23,6 +23,9 @@ namespace grapeshot {
 struct CampaignInstance {
   const Property* property = nullptr;
   at::Tensor original;  ///< [D] float32 in the first region's box; undefined: the box's centre
+  /// Instances of one number >= 0 say the same of the outputs: a finding of one counts for every
+  /// other whose regions hold its input, which is not searched any more.
+  int64_t family = -1;
 };
 
 struct CampaignModel {

@@ -225,7 +225,11 @@ at::Tensor Shard::instances_of(const at::Tensor& region) const {
 }
 
 at::Tensor Shard::step_sizes(const RowSpec& spec) const {
-  return scale_->apply(spec.lo, spec.hi, {options_.scale_factor, options_.eta});
+  // The range of a ball is its diameter.
+  const ScaleOptions options{options_.scale_factor, options_.eta};
+  if (!spec.set.has_ball()) return scale_->apply(spec.lo, spec.hi, options);
+  const at::Tensor radius = spec.set.radius.to(at::kFloat);
+  return scale_->apply(-radius, radius, options);
 }
 
 void Shard::draw_fair(Batch& batch) {
@@ -293,7 +297,8 @@ void Shard::run_mutation(const Batch& batch, int64_t begin, int64_t end, const M
                           &objective,
                           rng_,
                           deadline,
-                          spec.masks};
+                          spec.masks,
+                          spec.set};
   const at::Tensor x = mutation.apply(rows(batch.seeds.x), context);
   // One forward pass for the candidate's verdict, with activations where they can still gain.
   const bool gains = coverage_->open();

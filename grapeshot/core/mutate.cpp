@@ -9,6 +9,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
 #include "grapeshot/base/text.h"
+#include "grapeshot/core/set_rows_internal.h"
 #include "grapeshot/core/sign_step.h"
 
 namespace grapeshot {
@@ -23,7 +24,27 @@ at::Tensor normal(const at::Tensor& like, Rng& rng) {
 }
 
 at::Tensor in_box(at::Tensor x, const MutationContext& context) {
+  if (context.set.any()) return project(x, context.set, context.lo, context.hi);
   return x.clamp_(context.lo, context.hi);
+}
+
+// Half a step of `noise` from x; one-hot groups move their 1.
+at::Tensor moved_by(const at::Tensor& noise, const at::Tensor& x, MutationContext& context) {
+  const SetRows& set = context.set;
+  if (!set.any()) return in_box(at::addcmul(x, context.eta, noise, 0.5), context);
+  const at::Tensor move = 0.5 * context.eta * noise_of_norm(noise, set);
+  const at::Tensor to = x + reaching_grid(move, set);
+  return in_box(with_moved_ones(to, x, set, context.hi, context.rng), context);
+}
+
+void gradient_step(at::Tensor& x, const StepSize& size, double scale, MutationContext& context) {
+  const at::Tensor gradient = (*context.objective)(x);
+  if (!context.set.any()) {
+    sign_step(x, gradient, size, scale, context.lo, context.hi);
+    return;
+  }
+  const at::Tensor step = size.row.defined() ? size.eta * size.row.unsqueeze(1) : size.eta;
+  x = steepest_step(x, gradient, step * scale, context.set, context.lo, context.hi);
 }
 
 // Eq. 10: x <- project(x + (2 / T) eta sign(gradient)), T times; T = 1 is FGSM (Eq. 11).
@@ -32,17 +53,17 @@ at::Tensor gradient(const at::Tensor& x, MutationContext& context) {
   const StepSize size{context.eta, context.range, {}};
   at::Tensor at = x.clone();
   for (int64_t t = 0; t < context.steps && !context.deadline.expired(); ++t) {
-    sign_step(at, (*context.objective)(at), size, scale, context.lo, context.hi);
+    gradient_step(at, size, scale, context);
   }
   return at;
 }
 
 at::Tensor boundary(const at::Tensor& x, MutationContext& context) {
-  return in_box(at::addcmul(x, context.eta, normal(x, context.rng).sign_(), 0.5), context);
+  return moved_by(normal(x, context.rng).sign_(), x, context);
 }
 
 at::Tensor random(const at::Tensor& x, MutationContext& context) {
-  return in_box(at::addcmul(x, context.eta, normal(x, context.rng), 0.5), context);
+  return moved_by(normal(x, context.rng), x, context);
 }
 
 // The first step of a descent is this share of the reach, and every later one this much of the step
@@ -58,7 +79,9 @@ at::Tensor descent(const at::Tensor& x, MutationContext& context) {
     const at::Tensor style = at::rand({x.size(0), 1}, context.rng.generator(), x.options());
     const at::Tensor u = uniform(x, context.rng);
     const at::Tensor corner = at::where(style < 0.35, (u < 0.5).to(x.scalar_type()), u);
-    const at::Tensor begin = at::lerp(context.lo, context.hi, corner);
+    const at::Tensor begin =
+        context.set.any() ? draw_inside(corner, context.set, context.lo, context.hi, context.rng)
+                          : at::lerp(context.lo, context.hi, corner);
     at = in_box(at::where(fresh.logical_and(style < 0.8), begin, x), context);
   } else {
     at = x.clone();
@@ -68,7 +91,7 @@ at::Tensor descent(const at::Tensor& x, MutationContext& context) {
                        kFirstStep / context.share * at::pow(per_generation, context.stage)};
   double decay = 1.;
   for (int64_t t = 0; t < context.steps && !context.deadline.expired(); ++t, decay *= kStepDecay) {
-    sign_step(at, (*context.objective)(at), first, decay, context.lo, context.hi);
+    gradient_step(at, first, decay, context);
   }
   return at;
 }
@@ -78,7 +101,8 @@ at::Tensor flip(const at::Tensor& x, MutationContext& context) {
   const at::Tensor share = at::rand({x.size(0), 1}, context.rng.generator(), x.options()).pow(4);
   const at::Tensor u = uniform(x, context.rng);
   const at::Tensor side = at::where(u < 0.5 * share, context.lo, context.hi);
-  return in_box(at::where(u < share, side, x), context);
+  const at::Tensor to = at::where(u < share, side, x);
+  return in_box(with_moved_ones(to, x, context.set, context.hi, context.rng), context);
 }
 
 // Drops tokens and takes others back: one at least, and a random share of them.

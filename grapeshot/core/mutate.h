@@ -37,10 +37,11 @@ struct MutationContext {
   Rng& rng;                    ///< the only source of randomness: same state, same result
   Deadline deadline;           ///< gradient mutations stop early when it expires
   TokenMasks masks = {};       ///< for mutations with `masks`, which alone may change those inputs
+  SetRows set = {};  ///< what rows keep to besides the box: eta is a length where it has a ball
 };
 
-/// Returns a changed copy of `x` ([N, D], float32) with every row in its box: row i depends on row
-/// i of `x` and of the context only. Must not write to `x`, nor wait for the device.
+/// Returns a changed copy of `x` ([N, D], float32) with every row in its box and set: row i depends
+/// on row i of `x` and of the context only. Must not write to `x`, nor wait for the device.
 using MutationFn = at::Tensor (*)(const at::Tensor& x, MutationContext& context);
 
 struct Mutation {

@@ -39,7 +39,7 @@ bool contains(const Box& box, std::span<const float> x) {
         x[i] == 0.f && std::ranges::binary_search(box.droppable, static_cast<int32_t>(i));
     if (!bit || ++dropped > box.most_dropped) return false;
   }
-  return true;
+  return !box.set.any() || contains(box.set, box.lo, box.hi, x);
 }
 
 Box with_bits_of(Box box, std::span<const float> x) {

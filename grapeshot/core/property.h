@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "grapeshot/core/input_set.h"
+
 namespace grapeshot {
 
 struct Term {
@@ -43,6 +45,7 @@ struct Box {
   /// `most_dropped` of them at a time.
   std::vector<int32_t> droppable = {};
   int64_t most_dropped = 0;
+  InputSet set = {};  ///< what an input keeps to besides
 };
 
 struct Region {
@@ -73,7 +76,8 @@ struct Verdict {
 [[nodiscard]] Verdict judge(const Property& property, std::span<const float> x,
                             std::span<const double> y);
 
-/// Whether every x[i] lies between lo[i] and hi[i], but for bits that are dropped.
+/// Whether every x[i] lies between lo[i] and hi[i], but for bits that are dropped, and x in the
+/// box's set.
 [[nodiscard]] bool contains(const Box& box, std::span<const float> x);
 
 /// The part of `box` in which the bits of token masks are what they are in `x`, as a plain box.

@@ -180,8 +180,13 @@ constexpr OutputKind kTable[] = {
 
 RowSpec RowSpec::slice(int64_t begin, int64_t end) const {
   const auto part = [&](const at::Tensor& t) { return t.defined() ? t.slice(0, begin, end) : t; };
-  return {part(lo), part(hi), part(label),
-          part(a),  part(b),  {masks.inputs, part(masks.droppable), part(masks.most)}};
+  return {part(lo),
+          part(hi),
+          part(label),
+          part(a),
+          part(b),
+          {masks.inputs, part(masks.droppable), part(masks.most)},
+          set.slice(begin, end)};
 }
 
 SpecTensors::SpecTensors(std::span<const Property* const> properties) {
@@ -208,6 +213,7 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
   lo_ = boxes(properties, regions, &Box::lo);
   hi_ = boxes(properties, regions, &Box::hi);
   masks_ = masks_of(properties, regions);
+  set_ = set_rows(properties);
   instance_ = at::tensor(instance, at::kLong);
   first_region_ = at::tensor(first, at::kLong);
   if (!empty && std::ranges::all_of(labels, [](int64_t label) { return label >= 0; })) {
@@ -251,7 +257,8 @@ SpecTensors::SpecTensors(std::span<const Property* const> properties) {
 
 int64_t SpecTensors::bytes_per_row() const {
   int64_t out = 0;
-  for (const at::Tensor& each : {lo_, hi_, label_, a_, b_, masks_.droppable, masks_.most}) {
+  for (const at::Tensor& each :
+       {lo_, hi_, label_, a_, b_, masks_.droppable, masks_.most, set_.centre}) {
     if (each.defined()) out += static_cast<int64_t>(each.nbytes()) / regions();
   }
   return out;
@@ -262,14 +269,16 @@ void SpecTensors::move_to(at::Device device) {
                            &masks_.droppable, &masks_.most}) {
     if (each->defined()) *each = each->to(device);
   }
+  set_.move_to(device);
 }
 
 RowSpec SpecTensors::gather(const at::Tensor& region) const {
   const auto pick = [&](const at::Tensor& t) {
     return t.defined() ? t.index_select(0, region) : t;
   };
-  return {pick(lo_), pick(hi_), pick(label_),
-          pick(a_),  pick(b_),  {masks_.inputs, pick(masks_.droppable), pick(masks_.most)}};
+  return {pick(lo_),        pick(hi_), pick(label_),
+          pick(a_),         pick(b_),  {masks_.inputs, pick(masks_.droppable), pick(masks_.most)},
+          set_.pick(region)};
 }
 
 RowSpec with_bits_of(const RowSpec& spec, const at::Tensor& x) {
@@ -286,7 +295,7 @@ at::Tensor box_centre(const at::Tensor& lo, const at::Tensor& hi) {
 }
 
 at::Tensor project(const at::Tensor& x, const RowSpec& spec) {
-  return at::clamp(x, spec.lo, spec.hi);
+  return spec.set.any() ? project(x, spec.set, spec.lo, spec.hi) : at::clamp(x, spec.lo, spec.hi);
 }
 
 at::Tensor margins(const at::Tensor& y, const RowSpec& spec) {

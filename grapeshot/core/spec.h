@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "grapeshot/core/property.h"
+#include "grapeshot/core/set_rows.h"
 
 namespace grapeshot {
 
@@ -33,6 +34,7 @@ struct RowSpec {
   at::Tensor label;   ///< [N] int64 when all regions are top-1, else undefined
   at::Tensor a, b;    ///< [N, C, M, K] and [N, C, M] otherwise: a case holds when a y <= b in all M
   TokenMasks masks = {};
+  SetRows set = {};  ///< what rows keep to besides their boxes
 
   /// Rows [begin, end) as views.
   [[nodiscard]] RowSpec slice(int64_t begin, int64_t end) const;
@@ -43,7 +45,7 @@ class SpecTensors {
  public:
   /// `properties` share inputs and outputs, one per instance; float32 on the CPU. Throws
   /// kUnsupported where R x C x M x K, with the most cases and rows of any region, is more than
-  /// kMostNumbers.
+  /// kMostNumbers, or where they differ in what inputs keep to besides their boxes.
   explicit SpecTensors(std::span<const Property* const> properties);
 
   static constexpr int64_t kMostNumbers = int64_t{1} << 29;  ///< 2 GiB
@@ -60,6 +62,7 @@ class SpecTensors {
   [[nodiscard]] int64_t bytes_per_row() const;
 
   [[nodiscard]] const TokenMasks& masks() const { return masks_; }  ///< by region
+  [[nodiscard]] const SetRows& set() const { return set_; }         ///< the same
 
   /// Moves all but first_region() to `device`.
   void move_to(at::Device device);
@@ -70,10 +73,11 @@ class SpecTensors {
  private:
   at::Tensor lo_, hi_, instance_, first_region_, label_, a_, b_;
   TokenMasks masks_;
+  SetRows set_;
   int64_t cases_ = 1;
 };
 
-/// x [N, D] moved to the nearest point of its box.
+/// x [N, D] moved to the nearest point of its box, and into its set.
 [[nodiscard]] at::Tensor project(const at::Tensor& x, const RowSpec& spec);
 
 /// `spec` with boxes in which every bit of a token mask is what it is in x [N, D]: whatever else

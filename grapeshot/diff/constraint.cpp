@@ -10,6 +10,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
 #include "grapeshot/base/text.h"
+#include "grapeshot/core/set_rows.h"
 
 namespace grapeshot::diff {
 namespace {
@@ -377,9 +378,9 @@ at::Tensor bring_back(const std::vector<const Constraint*>& chosen, const at::Te
   }
   if (!(limits.grid > 0.)) return in;
   // Cut towards the original: what is near enough stays so.
-  const at::Tensor from = held.original.to(at::kDouble);
-  const at::Tensor steps = ((in.to(at::kDouble) - from) / limits.grid).trunc();
-  return ((from / limits.grid).round() + steps).mul(limits.grid).to(at::kFloat);
+  const at::Tensor step = at::full({1}, limits.grid, at::kDouble);
+  return grid_towards(in.to(at::kDouble), held.original.to(at::kDouble), at::zeros_like(step), step)
+      .to(at::kFloat);
 }
 
 at::Tensor reach(const std::vector<const Constraint*>& chosen, const Held& held) {

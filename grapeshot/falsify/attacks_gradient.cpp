@@ -18,16 +18,24 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr int64_t kSteps = 100;
 
-// Signs of the gradient; rows without any go in a direction of their own.
-at::Tensor signs(Search& search, const at::Tensor& gradient) {
+// The gradient; rows without any go in a direction of their own.
+at::Tensor directions(Search& search, const at::Tensor& gradient) {
   const at::Tensor dead = (gradient == 0).all(1, true);
-  if (!dead.any().item<bool>()) return gradient.sign();
+  if (!dead.any().item<bool>()) return gradient;
   const at::Tensor coin = uniform_like(gradient, search.rng()) - 0.5;
-  return at::where(dead, coin, gradient).sign();
+  return at::where(dead, coin, gradient);
 }
 
-at::Tensor step_to(const at::Tensor& x, const at::Tensor& step, const Rows& rows) {
-  return project(x + step, rows.spec);
+// A step of a share of the ranges `width` of the inputs, or of the diameter of a ball, that fits
+// the norm.
+template <class Share>
+at::Tensor step_by(Search& search, const Share& share, const at::Tensor& width, const at::Tensor& x,
+                   const at::Tensor& gradient, const Rows& rows) {
+  const RowSpec& spec = rows.spec;
+  const at::Tensor g = directions(search, gradient);
+  if (!spec.set.any()) return project(x + share * width * g.sign(), spec);
+  const at::Tensor range = spec.set.has_ball() ? 2. * spec.set.radius.to(at::kFloat) : width;
+  return steepest_step(x, g, share * range, spec.set, spec.lo, spec.hi);
 }
 
 // Minus the summed hinge of one case of every row: of all its linear rows that do not hold yet by
@@ -91,7 +99,7 @@ void climb_by_signs(Search& search, const Rows& rows, at::Tensor x, int64_t step
   double step = first;
   for (int64_t t = 0; t < steps && !search.over(); ++t, step *= decay) {
     const Climb c = search.climb(x, rows, loss);
-    x = step_to(x, step * width * signs(search, c.gradient), rows);
+    x = step_by(search, step, width, x, c.gradient, rows);
   }
   if (!search.over()) search.evaluate(x, rows);
 }
@@ -122,7 +130,7 @@ void adam_steps(Search& search) {
   for (int64_t t = 0; t < kSteps && !search.over(); ++t, step *= 0.99) {
     const Climb c = search.climb(x, rows);
     momentum = 0.9 * momentum + 0.1 * c.gradient;
-    x = step_to(x, step * width * signs(search, momentum), rows);
+    x = step_by(search, step, width, x, momentum, rows);
   }
   if (!search.over()) search.evaluate(x, rows);
 }
@@ -159,7 +167,7 @@ void apgd(Search& search) {
       gap = std::max(gap - 0.03, 0.06);
       share += gap;
     }
-    const at::Tensor z = step_to(x, alpha * width * signs(search, c.gradient), rows);
+    const at::Tensor z = step_by(search, alpha, width, x, c.gradient, rows);
     const double carry = t == 0 ? 1. : 0.75;
     const at::Tensor next = project(x + carry * (z - x) + (1. - carry) * (x - before), rows.spec);
     before = x;
@@ -203,7 +211,7 @@ void gama(Search& search) {
       return p * (up - (p * up).sum(1, true));  // through the softmax
     };
     const Climb c = search.climb(x, rows, loss);
-    x = step_to(x, step * width * signs(search, c.gradient), rows);
+    x = step_by(search, step, width, x, c.gradient, rows);
   }
   if (!search.over()) search.evaluate(x, rows);
 }
@@ -220,7 +228,7 @@ void osi(Search& search) {
   at::Tensor x = begin_at(search, rows);
   for (int64_t t = 0; t < 10 && !search.over(); ++t) {
     const Climb c = search.climb(x, rows, away);
-    x = step_to(x, 0.25 * width * signs(search, c.gradient), rows);
+    x = step_by(search, 0.25, width, x, c.gradient, rows);
   }
   climb_by_signs(search, rows, x, 40, 0.25, 0.9);
 }

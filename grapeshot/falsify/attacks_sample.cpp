@@ -110,9 +110,15 @@ at::Tensor begin_at(Search& search, const Rows& rows) {
   const RowSpec& spec = rows.spec;
   const at::Tensor u = uniform_like(spec.lo, search.rng());
   const at::Tensor style = coins(rows.size(), search.rng()).unsqueeze(1);
-  const at::Tensor inside = at::lerp(spec.lo, spec.hi, u);
-  const at::Tensor corner = at::where(u < 0.5, spec.lo, spec.hi);
-  at::Tensor x = at::where(style < 0.4, corner, inside);
+  at::Tensor x;
+  if (spec.set.any()) {
+    const at::Tensor towards = at::where(style < 0.4, (u >= 0.5).to(u.scalar_type()), u);
+    x = draw_inside(towards, spec.set, spec.lo, spec.hi, search.rng());
+  } else {
+    const at::Tensor inside = at::lerp(spec.lo, spec.hi, u);
+    const at::Tensor corner = at::where(u < 0.5, spec.lo, spec.hi);
+    x = at::where(style < 0.4, corner, inside);
+  }
   x = at::where(style > 0.85, search.originals(rows), x);
   return project(x, spec);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -20,6 +21,13 @@ constexpr double kEnough = 1e-3;
 
 double largest_change(const at::Tensor& x, const at::Tensor& original) {
   return (x - original).abs().max().item<double>();
+}
+
+double length_of(BallNorm norm, const at::Tensor& x, const at::Tensor& original) {
+  const at::Tensor a = x.to(at::kFloat).contiguous(), b = original.to(at::kFloat).contiguous();
+  const auto size = static_cast<size_t>(a.numel());
+  return distance(norm, {a.const_data_ptr<float>(), size}, {b.const_data_ptr<float>(), size},
+                  nullptr);
 }
 
 double changed_features(const at::Tensor& x, const at::Tensor& original) {
@@ -50,11 +58,13 @@ bool improve(Smaller& best, const Oversized& f, const Norm& norm, const at::Tens
   return true;
 }
 
-// The property in the cube of radius `eps` around the original.
-Property nearby(const Oversized& f, double eps) {
+// The property in the ball of radius `eps` around the original; what inputs keep to besides is
+// kept, but for a ball of another norm, which only the judgement of what is found knows.
+Property nearby(const Oversized& f, BallNorm norm, double eps) {
   Property out = f.property;
   const at::Tensor original = f.original.contiguous();
   const auto* o = original.const_data_ptr<float>();
+  const std::vector<double> home(o, o + original.numel());
   for (Region& region : out.regions) {
     for (size_t i = 0; i < region.box.lo.size(); ++i) {
       const double centre = static_cast<double>(o[i]);
@@ -62,6 +72,16 @@ Property nearby(const Oversized& f, double eps) {
       region.box.hi[i] = std::min(region.box.hi[i], static_cast<float>(centre + eps));
       region.box.empty = region.box.empty || region.box.lo[i] > region.box.hi[i];
     }
+    Box& box = region.box;
+    if (box.set.grid && !box.empty) box.empty = !snap_bounds(*box.set.grid, box.lo, box.hi);
+    const Ball ball = std::exchange(box.set.ball, {});
+    const std::vector<double> centre(ball.centre.begin(), ball.centre.end());
+    if (norm != BallNorm::kNone) {
+      box.set.ball = inner_ball(norm, home, eps, box.set, box.lo, box.hi);
+    } else if (ball.norm != BallNorm::kNone) {
+      box.set.ball = inner_ball(ball.norm, centre, ball.radius, box.set, box.lo, box.hi);
+    }
+    box.empty = box.empty || (box.set.ball.norm != BallNorm::kNone && !(box.set.ball.radius > 0.));
   }
   std::erase_if(out.regions, [](const Region& region) { return region.box.empty; });
   return out;
@@ -74,9 +94,9 @@ class FirstFinding final : public CampaignObserver {
   at::Tensor x;
 };
 
-// A search of the smaller cube.
-at::Tensor search_nearby(const Oversized& f, double eps, double seconds) {
-  const Property smaller = nearby(f, eps);
+// A search of the smaller ball.
+at::Tensor search_nearby(const Oversized& f, BallNorm norm, double eps, double seconds) {
+  const Property smaller = nearby(f, norm, eps);
   if (smaller.regions.empty()) return {};
   LoopOptions options;
   options.mutations = "portfolio";
@@ -92,8 +112,8 @@ at::Tensor search_nearby(const Oversized& f, double eps, double seconds) {
   return found.x;
 }
 
-Smaller minimize_linf(const Oversized& f) {
-  const Norm& norm = find_norm("linf");
+Smaller minimize_radius(const Oversized& f, BallNorm by) {
+  const Norm& norm = find_norm(name_of(by));
   const Deadline deadline(f.seconds, f.stop);
   const Clock::time_point start = Clock::now();
   Smaller best = begin(f, norm);
@@ -102,11 +122,13 @@ Smaller minimize_linf(const Oversized& f) {
     const double eps = 0.5 * (far + best.distance);
     ++best.tries;
     // Perhaps it is on the way to the original already.
-    const at::Tensor moved = f.original + (best.x - f.original).clamp(-eps, eps);
+    const at::Tensor change = best.x - f.original;
+    const at::Tensor moved = f.original + (by == BallNorm::kNone ? change.clamp(-eps, eps)
+                                                                 : change * (eps / best.distance));
     if (improve(best, f, norm, moved)) continue;
     const double left = f.seconds - seconds_since(start);
     if (left <= 0.) break;  // no limit is what a search would take that for
-    const at::Tensor x = search_nearby(f, eps, std::min(left, std::max(0.3, 0.1 * f.seconds)));
+    const at::Tensor x = search_nearby(f, by, eps, std::min(left, std::max(0.3, 0.1 * f.seconds)));
     if (!x.defined() || !improve(best, f, norm, x)) far = eps;
   }
   return best;
@@ -168,7 +190,18 @@ Smaller minimize_l0(const Oversized& f) {
 }
 
 constexpr Norm kTable[] = {
-    {"linf", "The largest change of an input.", largest_change, minimize_linf},
+    {"linf", "The largest change of an input.", largest_change,
+     [](const Oversized& f) { return minimize_radius(f, BallNorm::kNone); }},
+    {"l2", "The length of the change.",
+     [](const at::Tensor& x, const at::Tensor& original) {
+       return length_of(BallNorm::kL2, x, original);
+     },
+     [](const Oversized& f) { return minimize_radius(f, BallNorm::kL2); }},
+    {"l1", "The sum of the changes of all inputs.",
+     [](const at::Tensor& x, const at::Tensor& original) {
+       return length_of(BallNorm::kL1, x, original);
+     },
+     [](const Oversized& f) { return minimize_radius(f, BallNorm::kL1); }},
     {"l0", "The number of inputs that differ.", changed_features, minimize_l0},
 };
 

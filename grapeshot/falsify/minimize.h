@@ -42,7 +42,7 @@ struct Norm {
   Smaller (*minimize)(const Oversized& finding);
 };
 
-/// linf, l0.
+/// linf, l2, l1, l0.
 [[nodiscard]] std::span<const Norm> norms();
 
 /// Throws Error{kNotFound}, listing the known names.

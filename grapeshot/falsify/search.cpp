@@ -192,7 +192,13 @@ at::Tensor Search::outputs(const at::Tensor& x) {
   return out;
 }
 
-at::Tensor Search::evaluate(const at::Tensor& x, const Rows& rows) {
+// Attacks think in boxes: what else inputs keep to is kept here for all of them.
+at::Tensor Search::inside(const at::Tensor& x, const Rows& rows) {
+  return rows.spec.set.any() ? project(x, rows.spec) : x;
+}
+
+at::Tensor Search::evaluate(const at::Tensor& proposed, const Rows& rows) {
+  const at::Tensor x = inside(proposed, rows);
   const int64_t n = rows.size(), piece = even_pieces(n, micro_);
   at::Tensor out = at::full({n}, kInfinity);
   for (int64_t begin = 0; begin < n && !over(); begin += piece) {
@@ -206,7 +212,8 @@ at::Tensor Search::evaluate(const at::Tensor& x, const Rows& rows) {
   return out;
 }
 
-Climb Search::climb(const at::Tensor& x, const Rows& rows, const RowLoss& loss) {
+Climb Search::climb(const at::Tensor& proposed, const Rows& rows, const RowLoss& loss) {
+  const at::Tensor x = inside(proposed, rows);
   const int64_t n = rows.size(), piece = even_pieces(n, micro_);
   Climb out{at::full({n}, kInfinity), at::zeros_like(x)};
   for (int64_t begin = 0; begin < n && !over(); begin += piece) {

@@ -109,7 +109,7 @@ class Search {
 
   // What an attack does.
 
-  /// Margins [n] of x [n, D], which is in its boxes.
+  /// Margins [n] of x [n, D], which is in its boxes, moved into its set where it has one.
   at::Tensor evaluate(const at::Tensor& x, const Rows& rows);
   /// Outputs [n, K] of x [n, D], not judged; zeros where time was up.
   [[nodiscard]] at::Tensor outputs(const at::Tensor& x);
@@ -155,6 +155,7 @@ class Search {
  private:
   struct Piece;
 
+  [[nodiscard]] static at::Tensor inside(const at::Tensor& x, const Rows& rows);
   void note(const Piece& piece);
   void keep_near(int64_t instance, int64_t region, const at::Tensor& x, float margin);
   [[nodiscard]] const std::vector<float>& reach_of(int64_t region);

@@ -376,7 +376,7 @@ USAGE = [
     (("fuzz", NET, "--data", "x.npy"), "--data needs a finite --eps above 0"),
     (("fuzz", NET, "--data", "x.npy", "--eps", "-1"), "--data needs a finite --eps above 0"),
     (("fuzz", NET, "--data", "x.npy", "--eps", "inf"), "--data needs a finite --eps above 0"),
-    ((*FUZZ, "--eps", "1"), "--labels, --eps, --frozen, --mask and --vocabulary go with --data"),
+    ((*FUZZ, "--eps", "1"), "--eps, --norm, --one-hot and --target go with --data"),
     ((*FUZZ, "--threads", "100000"), "--threads must be from 0 (all cores) to 1024"),
     (
         (*FUZZ, "--frob"),

@@ -12,6 +12,12 @@ namespace grapeshot::onnx {
 /// Several inputs or outputs become one (Network::inputs). Throws as OnnxModel does.
 [[nodiscard]] Network bind(const Graph& graph);
 
+/// Attributes of a node that runs a network of its own: its multiply-adds, the values it computes,
+/// and those that one of its layers reads and writes at most, of one row.
+constexpr const char* kCountedMacs = "grapeshot.macs";
+constexpr const char* kCountedValues = "grapeshot.values";
+constexpr const char* kCountedWidest = "grapeshot.widest";
+
 /// The same nodes on values as they are, for Evaluator.
 [[nodiscard]] BoundBody bind_body(const Graph& graph);
 

@@ -132,6 +132,12 @@ class Folding {
     if (by_row) {
       recording_.islands.push_back(str("'", bound.node.name, "' (", bound.node.op, ")"));
     }
+    if (const Attribute* counted = bound.node.find(kCountedMacs)) {
+      // What runs a whole network has counted what it does.
+      recording_.macs += counted->i;
+      recording_.activation_values += bound.node.i(kCountedValues, 0);
+      recording_.widest_node = std::max(recording_.widest_node, bound.node.i(kCountedWidest, 0));
+    }
     recording_.macs += macs_of(bound.node, in, out[0]);
     const bool alias =
         !in.empty() && out[0].t.defined() && in[0].t.defined() && out[0].t.is_alias_of(in[0].t);

@@ -71,7 +71,7 @@ Specification compile_bounds(const Reader& reader) {
       hi = value + delta;
     }
     for (const Domain& box : expanded) {
-      regions.push_back({reader.inward(box.lo, box.hi), leaving(output, lo, hi)});
+      regions.push_back({reader.inward(box), leaving(output, lo, hi)});
       rows.push_back(box.row);
     }
   }

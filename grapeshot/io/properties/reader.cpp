@@ -43,7 +43,8 @@ int64_t find_name(const std::vector<std::string>& known, const std::string& name
 
 }  // namespace
 
-Reader::Reader(Field file, const Subject& subject) : file_(std::move(file)), subject_(subject) {
+Reader::Reader(Field file, const Subject& subject, bool keeps_sets)
+    : file_(std::move(file)), subject_(subject), keeps_sets_(keeps_sets) {
   if (file_.has("feature_names")) {
     features_ = names(file_.at("feature_names"), subject.inputs);
   }
@@ -208,8 +209,58 @@ void Reader::read_values(const Field& field, Domain& domain) const {
   }
 }
 
+void Reader::read_set(const Field& field, Domain& domain) const {
+  for (const char* key : {"ball", "grid", "one_hot"}) {
+    if (!field.has(key) || keeps_sets_) continue;
+    field.fail("'", key, "' does not go with property ", file_.at("property").text());
+  }
+  const int64_t d = subject_.inputs;
+  if (field.has("grid")) {
+    const Field grid = field.at("grid");
+    Grid out{std::vector<double>(static_cast<size_t>(d), 0.), {}};
+    if (grid.value().is_object()) {
+      grid.check_keys({"origin", "step"});
+      if (grid.has("origin")) out.origin = grid.at("origin").numbers(d);
+      out.step = grid.at("step").numbers(d);
+    } else {
+      out.step = grid.numbers(d);
+    }
+    if (std::ranges::any_of(out.step, [](double step) { return step < 0.; })) {
+      grid.fail("its steps must be at least 0");
+    }
+    domain.set.grid = std::make_shared<const Grid>(std::move(out));
+  }
+  if (field.has("one_hot")) {
+    OneHot groups;
+    std::set<int64_t> taken;
+    for (const Field& each : field.at("one_hot").entries()) {
+      std::vector<int32_t>& group = groups.emplace_back();
+      for (const int64_t i : features(each)) {
+        if (!taken.insert(i).second) each.fail("shares ", feature_name(i), " with another group");
+        group.push_back(static_cast<int32_t>(i));
+      }
+      if (group.size() < 2) each.fail("must name two features at least");
+    }
+    if (groups.empty()) field.at("one_hot").fail("must hold a group");
+    domain.set.one_hot = std::make_shared<const OneHot>(std::move(groups));
+  }
+  if (!field.has("ball")) return;
+  const Field ball = field.at("ball");
+  ball.check_keys({"norm", "radius", "center"});
+  try {
+    domain.set.ball.norm = find_ball_norm(ball.at("norm").text()).norm;
+  } catch (const Error& error) {
+    ball.at("norm").fail(error.what());
+  }
+  domain.set.ball.radius = ball.at("radius").number_from(0.);
+  if (!(domain.set.ball.radius > 0.)) ball.at("radius").fail("must be above 0");
+  if (ball.has("center")) domain.center = ball.at("center").numbers(d);
+  if (domain.center.empty()) ball.fail("needs 'center', here or in 'inputs'");
+}
+
 std::vector<Domain> Reader::domain(const Field& field) const {
-  field.check_keys({"lo", "hi", "center", "eps", "only", "steps", "only_steps", "values"});
+  field.check_keys({"lo", "hi", "center", "eps", "only", "steps", "only_steps", "values", "ball",
+                    "grid", "one_hot"});
   const int64_t d = subject_.inputs;
   const bool centered = field.has("center");
   std::vector<Domain> out;
@@ -242,6 +293,7 @@ std::vector<Domain> Reader::domain(const Field& field) const {
       read_only(field, domain);
     }
     if (field.has("values")) read_values(field.at("values"), domain);
+    read_set(field, domain);
     for (int64_t i = 0; i < d; ++i) {
       const auto at = static_cast<size_t>(i);
       if (const auto it = domain.values.find(i); it != domain.values.end()) {
@@ -303,7 +355,7 @@ std::vector<Domain> Reader::expand(const std::vector<Domain>& domains) const {
 PlainBoxes Reader::plain_boxes() const {
   PlainBoxes out;
   for (const Domain& domain : boxes()) {
-    out.boxes.push_back(inward(domain.lo, domain.hi));
+    out.boxes.push_back(inward(domain));
     out.rows.push_back(domain.row);
   }
   return out;
@@ -334,6 +386,18 @@ Box Reader::inward(const std::vector<double>& lo, const std::vector<double>& hi)
   return box;
 }
 
+Box Reader::inward(const Domain& domain) const {
+  Box box = inward(domain.lo, domain.hi);
+  InputSet set = domain.set;
+  if (set.grid && !box.empty) box.empty = !snap_bounds(*set.grid, box.lo, box.hi);
+  if (set.ball.norm != BallNorm::kNone) {
+    set.ball = inner_ball(set.ball.norm, domain.center, set.ball.radius, set, box.lo, box.hi);
+    box.empty = box.empty || !(set.ball.radius > 0.);
+  }
+  box.set = std::move(set);
+  return box;
+}
+
 void Reader::check_size(size_t boxes, const std::vector<Case>& cases, int64_t outputs) const {
   size_t rows = 0;
   for (const Case& each : cases) rows = std::max(rows, each.rows.size());
@@ -342,7 +406,9 @@ void Reader::check_size(size_t boxes, const std::vector<Case>& cases, int64_t ou
   }
   const double conditions =
       static_cast<double>(boxes) * static_cast<double>(cases.size()) * static_cast<double>(rows);
-  const double numbers = conditions * static_cast<double>(outputs);
+  // What compares one label with all others needs no matrix.
+  const bool label = top1_label({{}, cases}, outputs) >= 0;
+  const double numbers = conditions * (label ? 1. : static_cast<double>(outputs));
   const double of_box = numbers / static_cast<double>(boxes);
   const std::string what = str(boxes, " boxes, ", cases.size(), " ways to be violated of ", rows,
                                " conditions, over ", outputs, " outputs");

@@ -23,7 +23,8 @@ struct Domain {
   std::vector<double> lo, hi;                     ///< [D]
   std::map<int64_t, std::vector<double>> values;  ///< of features that take these only
   std::vector<double> center;                     ///< [D], or empty
-  int64_t row = -1;                               ///< of a data file
+  InputSet set = {};  ///< the ball as it stands there, in `center` and its radius
+  int64_t row = -1;   ///< of a data file
 };
 
 /// Boxes of inputs, and the row of a data file that each is about.
@@ -34,7 +35,8 @@ struct PlainBoxes {
 
 class Reader {
  public:
-  Reader(Field file, const Subject& subject);
+  /// `keeps_sets`: the kind keeps to balls, grids and one-hot groups; else they are refused.
+  Reader(Field file, const Subject& subject, bool keeps_sets = false);
 
   [[nodiscard]] const Field& file() const { return file_; }
   [[nodiscard]] const Subject& subject() const { return subject_; }
@@ -70,6 +72,8 @@ class Reader {
   void check_boxes(double count) const;
   /// Bounds rounded inwards to float32.
   [[nodiscard]] Box inward(const std::vector<double>& lo, const std::vector<double>& hi) const;
+  /// The same with the domain's set, bounds on its grid.
+  [[nodiscard]] Box inward(const Domain& domain) const;
   /// A property of `outputs` outputs whose boxes all have these cases, within the limits. Boxes
   /// without a float32 input are left out, unless all are, and so are their `rows`.
   [[nodiscard]] Property property(std::vector<Box> boxes, std::vector<int64_t>& rows,
@@ -87,9 +91,11 @@ class Reader {
   void read_center(const Field& field, std::vector<Domain>& out) const;
   void read_only(const Field& field, Domain& domain) const;
   void read_values(const Field& field, Domain& domain) const;
+  void read_set(const Field& field, Domain& domain) const;
 
   Field file_;
   const Subject& subject_;
+  bool keeps_sets_;
   std::vector<std::string> features_, outputs_;
   mutable std::vector<std::string> files_;
 };

@@ -13,11 +13,11 @@ constexpr Kind kTable[] = {
     {"monotonicity", "An output, or the margin of a class, rises or falls with features.",
      compile_monotonicity},
     {"bounds", "An output stays in a range, or within some distance of its value at a point.",
-     compile_bounds},
+     compile_bounds, true},
     {"temporal", "A sequence of outputs satisfies a formula of bounded temporal logic.",
-     compile_temporal},
+     compile_temporal, true},
     {"set", "Inputs of a union of boxes give allowed classes, or outputs of a union of boxes.",
-     compile_set},
+     compile_set, true},
     {"permutation", "The order of a set's elements does not matter.", compile_permutation},
 };
 
@@ -43,7 +43,7 @@ Specification parse_specification(std::string_view text, const std::string& path
     if (error.code() != ErrorCode::kNotFound) throw;
     name.fail(error.what());
   }
-  const Reader reader(file, subject);
+  const Reader reader(file, subject, kind->keeps_sets);
   Specification out = kind->compile(reader);
   out.kind = kind->name;
   out.shape = subject.shape;

@@ -45,6 +45,7 @@ struct Specification {
 struct Kind {
   std::string_view name, summary;
   Specification (*compile)(const class Reader& reader);
+  bool keeps_sets = false;  ///< to balls, grids and one-hot groups of 'inputs'
 };
 
 /// All kinds of property, in table order.
@@ -60,6 +61,11 @@ struct Kind {
 /// a file that it names.
 [[nodiscard]] Specification parse_specification(std::string_view text, const std::string& path,
                                                 const Subject& subject);
+
+/// A property that compares classes in one box, with what the box keeps to besides, as such a file
+/// that means the same. Throws kUnsupported for others.
+[[nodiscard]] std::string write_specification(const Property& property,
+                                              const std::string& description);
 
 /// Reads `path`, or `path`.gz when only that exists.
 [[nodiscard]] Specification read_specification(const std::string& path, const Subject& subject);

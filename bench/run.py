@@ -11,6 +11,7 @@ usage: run.py [NAME...] [--seconds S | --budget S] [--repeats N]
   criteria     coverage criteria as drivers of campaigns, beside no guidance
   diff         DLFuzz's strategies and DeepXplore's objective, the same images and time
   retraining   digit networks trained further with what `diff` found, five seeds
+  python       what calling from Python costs, beside the program
   instances    what a minute finds on whole benchmarks, by default and as in the paper
 Without NAME all of them. Prints Markdown tables; commands, loads and numbers go to
 bench/results/NAME.json; tables that README shows go there.
@@ -28,6 +29,7 @@ import falsify
 import instances
 import paper
 import peers
+import python_loop
 import retraining
 import sensitivity
 import throughput
@@ -39,6 +41,7 @@ TASKS = {
     "criteria": (criteria.run, 10.0, 5),
     "diff": (diff.run, 5.0, 1),
     "retraining": (retraining.run, 0.0, 5),
+    "python": (python_loop.run, 5.0, 5),
     "instances": (instances.run, 60.0, 1),
     "attacks": (attacks.run, 20.0, 1),
     "falsify": (falsify.run, 60.0, 1),

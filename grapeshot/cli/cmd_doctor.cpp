@@ -68,28 +68,29 @@ struct DoctorCommand {
     GRAPESHOT_CHECK(expected.empty() || !data.empty(), kInvalidArgument,
                     "--expected needs --data: outputs of these inputs");
     at::set_num_threads(1);
-    std::unique_ptr<onnx::OnnxModel> net;
+    std::shared_ptr<const Model> loaded;
     std::optional<Property> property;
     if (properties::is_specification(spec)) {
       ProblemFiles files;
       files.model = model;
       files.specs = {spec};
       Problem problem = load_problem(files);
-      net = std::move(problem.models[0].model);
+      loaded = problem.models[0].model;
       property = std::move(problem.instances[0].property);
     } else {
-      net = onnx::load_model(model);
+      loaded = onnx::load_model(model);
       if (!spec.empty()) property = read_vnnlib(spec);
-      if (property) check_fits(*net, *property, spec);
+      if (property) check_fits(*loaded, *property, spec);
     }
-    Patient patient{*net, {}, {}, property ? &*property : nullptr, !data.empty()};
+    const onnx::OnnxModel& net = need_onnx(*loaded, "doctor");
+    Patient patient{net, {}, {}, property ? &*property : nullptr, !data.empty()};
     if (data.empty()) {
-      patient.x = draw(*net, property);
+      patient.x = draw(net, property);
     } else {
-      patient.x = read_rows(data, *net).to(at::kFloat).to(at::kDouble);
+      patient.x = read_rows(data, net).to(at::kFloat).to(at::kDouble);
       GRAPESHOT_CHECK(patient.x.size(0) > 0, kInvalidArgument, data, ": holds no row");
       if (!expected.empty()) {
-        patient.expected = expected_outputs(*net);
+        patient.expected = expected_outputs(net);
         GRAPESHOT_CHECK(patient.expected.size(0) == patient.x.size(0), kInvalidArgument, expected,
                         ": ", patient.expected.size(0), " rows for ", patient.x.size(0), " of ",
                         data);

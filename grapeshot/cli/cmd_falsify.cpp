@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -15,8 +16,8 @@
 
 #include "grapeshot/base/cores.h"
 #include "grapeshot/base/error.h"
+#include "grapeshot/cli/calls.h"
 #include "grapeshot/cli/commands.h"
-#include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/judgement.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/options.h"
@@ -40,6 +41,10 @@ class Watcher final : public CampaignObserver {
   explicit Watcher(bool quiet) : live_(!quiet && isatty(STDERR_FILENO) == 1), quiet_(quiet) {
     latest_.best_margin = std::numeric_limits<double>::infinity();
   }
+  /// Tells the program that called.
+  explicit Watcher(const Session& session) : Watcher(/*quiet=*/true) {
+    progress_ = session.progress;
+  }
 
   void on_finding(const Finding& finding) override {
     const std::lock_guard lock(mutex_);
@@ -50,6 +55,11 @@ class Watcher final : public CampaignObserver {
     {
       const std::lock_guard lock(mutex_);
       latest_ = p;
+    }
+    if (progress_) {
+      progress_({{"seconds", p.seconds},
+                 {"inputs_checked", p.inputs_checked},
+                 {"best_margin", number(p.best_margin)}});
     }
     if (quiet_ || p.seconds < next_) return;
     next_ = live_ ? p.seconds + 0.25 : std::max(5., p.seconds * 1.5);
@@ -79,6 +89,7 @@ class Watcher final : public CampaignObserver {
   Progress latest_;
   std::optional<Finding> finding_;
   bool live_, quiet_;
+  std::function<void(const ordered_json& line)> progress_ = nullptr;
   std::atomic<bool> drew_ = false;
   double next_ = 0.;
 };
@@ -101,26 +112,30 @@ struct FalsifyCommand {
                     kInvalidArgument, path, ": cannot be written");
   }
 
-  int run() const {
-    GRAPESHOT_CHECK(timeout >= 0., kInvalidArgument, "--timeout must be at least 0");
-    if (!witness.empty()) check_writable(witness);
-    // The limit counts from the start of the process. However short it is, files are read for a
-    // second: what is wrong with them is said.
-    Watcher watcher(common.quiet || common.json);
-    std::atomic<double> start_up_s = process_age_s();
-    const Problem nothing;
+  // What a search came to.
+  struct Search {
     Problem problem;  // outlives the limit, which may look at it once it is loaded
     std::atomic<bool> loaded = false;
-    TimeLimit limit(std::max(timeout + kLateness_s, start_up_s + kReading_s), [&] {
-      return report_in_time(loaded ? std::as_const(problem) : nothing, watcher, start_up_s);
-    });
+    std::atomic<double> start_up_s = 0.;
+    bool empty = false, late = false;  // no input; no time for one
+    CampaignResult result;
+  };
+
+  void check_usage() const {
+    GRAPESHOT_CHECK(timeout >= 0., kInvalidArgument, "--timeout must be at least 0");
+    if (!witness.empty()) check_writable(witness);
+  }
+
+  // `ready` is called when everything is read.
+  void search(const Session& session, Watcher& watcher, Search& s,
+              const std::function<void()>& ready) const {
     ProblemFiles files;
     files.model = model;
     files.specs = {spec};
-    problem = load_problem(files);
-    loaded = true;
-    const Property& property = problem.instances[0].property;
-    const std::atomic<bool>& stop = stop_on_interrupt();
+    s.problem = load_problem(files, session.models);
+    s.loaded = true;
+    const ProblemInstance& instance = s.problem.instances[0];
+    const std::atomic<bool>& stop = session.stop();
     LoopOptions options;
     options.mutations = "portfolio";
     options.attacks = attacks;
@@ -129,40 +144,73 @@ struct FalsifyCommand {
     options.threads = threads > 0 ? threads : core_count();
     CampaignParts parts;
     parts.make = falsify::make_portfolio;
-    ask_onnxruntime(parts, problem, confirm);
+    ask_onnxruntime(parts, s.problem, confirm);
     (void)falsify::parse_attacks(attacks);
-    const bool empty =
-        std::ranges::all_of(property.regions, [](const Region& r) { return r.box.empty; });
-    if (empty) {
-      std::cerr << "grapeshot: note: " << problem.instances[0].name
-                << ": no float32 input lies in its box, so that nothing can violate it\n";
+    s.empty =
+        std::ranges::all_of(instance.property.regions, [](const Region& r) { return r.box.empty; });
+    if (s.empty) {
+      session.note(instance.name +
+                   ": no float32 input lies in its box, so that nothing can violate it");
     }
-    start_up_s = process_age_s();
-    options.seconds = std::max(timeout - start_up_s - kClosing_s, 0.);
-    CampaignResult result;
-    const bool late = options.seconds <= 0.;
-    limit.move_to(std::max(timeout, start_up_s.load()) + kLateness_s);
-    if (!late) result = run_campaign(problem.campaign_models(), options, watcher, stop, parts);
+    s.start_up_s = session.age_s();
+    options.seconds = std::max(timeout - s.start_up_s - kClosing_s, 0.);
+    s.late = options.seconds <= 0.;
+    ready();
+    if (!s.late) {
+      s.result = run_campaign(s.problem.campaign_models(), options, watcher, stop, parts);
+    }
+  }
+
+  // For a program: no limit that ends the process.
+  ordered_json call(const Session& session) const {
+    check_usage();
+    Watcher watcher(session);
+    Search s;
+    search(session, watcher, s, [] {});
+    const std::optional<Finding> finding = watcher.finding();
+    if (finding && session.found) session.found("", *finding);
+    return describe(s.problem, s.result, finding, s.start_up_s, s.empty, session);
+  }
+
+  int run() const {
+    check_usage();
+    const Session session = terminal_session();
+    // The limit counts from the start of the process. However short it is, files are read for a
+    // second: what is wrong with them is said.
+    Watcher watcher(common.quiet || common.json);
+    const Problem nothing;
+    Search s;
+    s.start_up_s = process_age_s();
+    TimeLimit limit(std::max(timeout + kLateness_s, s.start_up_s + kReading_s), [&] {
+      return report_in_time(s.loaded ? s.problem : nothing, watcher, s.start_up_s, session);
+    });
+    search(session, watcher, s,
+           [&] { limit.move_to(std::max(timeout, s.start_up_s.load()) + kLateness_s); });
     limit.claim();
     watcher.end_line();
-    return report(problem, result, watcher.finding(), start_up_s, late, empty);
+    return report(s.problem, s.result, watcher.finding(), s.start_up_s, s.late, s.empty, session);
   }
 
   // Something that cannot be stopped takes longer: perhaps another lane after a finding.
-  int report_in_time(const Problem& problem, const Watcher& watcher, double start_up_s) const {
+  int report_in_time(const Problem& problem, const Watcher& watcher, double start_up_s,
+                     const Session& session) const {
     watcher.end_line();
     CampaignResult result;
     result.totals = watcher.latest();
     result.lanes = threads > 0 ? threads : core_count();
     return report(problem, result, watcher.finding(), start_up_s, result.totals.inputs_checked == 0,
-                  false);
+                  false, session);
   }
 
-  int report(const Problem& problem, const CampaignResult& result,
-             const std::optional<Finding>& finding, double start_up_s, bool late,
-             bool empty) const {
-    const InstanceResult none;
-    const InstanceResult& instance = result.instances.empty() ? none : result.instances[0];
+  static InstanceResult instance_of(const CampaignResult& result) {
+    return result.instances.empty() ? InstanceResult() : result.instances[0];
+  }
+
+  // What --json prints; writes the witness.
+  ordered_json describe(const Problem& problem, const CampaignResult& result,
+                        const std::optional<Finding>& finding, double start_up_s, bool empty,
+                        const Session& session) const {
+    const InstanceResult instance = instance_of(result);
     const auto path = [](const std::string& given) {
       return std::filesystem::absolute(given).lexically_normal().string();
     };
@@ -176,8 +224,8 @@ struct FalsifyCommand {
       save_witness(witness, finding->x, finding->confirmation.y32,
                    problem.models[0].model->input_shape());
     if (instance.nan.defined()) {
-      std::cerr << "grapeshot: note: the network's output is NaN for an input of the box"
-                << nan_file(problem, instance.nan) << "; NaN violates nothing\n";
+      session.note(str("the network's output is NaN for an input of the box",
+                       nan_file(problem, instance.nan), "; NaN violates nothing"));
     }
     std::string words;
     if (const auto in_words = finding ? words_of(problem.instances[0]) : properties::Words()) {
@@ -188,7 +236,7 @@ struct FalsifyCommand {
                         {"answer", answer},
                         {"model", problem.models.empty() ? path(model) : problem.models[0].path},
                         {"spec", problem.models.empty() ? path(spec) : problem.instances[0].spec},
-                        {"seconds", process_age_s()},
+                        {"seconds", session.age_s()},
                         {"start_up_s", start_up_s},
                         {"seed", seed},
                         {"threads", result.lanes}};
@@ -209,15 +257,25 @@ struct FalsifyCommand {
       out["onnxruntime"] = finding->opinion ? ordered_json(*finding->opinion) : ordered_json();
       out["witness"] = witness.empty() ? ordered_json() : ordered_json(witness);
     }
+    return out;
+  }
+
+  int report(const Problem& problem, const CampaignResult& result,
+             const std::optional<Finding>& finding, double start_up_s, bool late, bool empty,
+             const Session& session) const {
+    const ordered_json out = describe(problem, result, finding, start_up_s, empty, session);
     if (common.json) {
       std::cout << out.dump(2) << "\n";
     } else {
-      std::cout << answer << "\n";
+      std::cout << out["answer"].get<std::string>() << "\n";
       if (finding && witness.empty()) {
         const std::string text = write_witness(values(finding->x), finding->confirmation.y32);
         std::cout << text.substr(text.find('\n') + 1);
       }
-      if (!common.quiet) say(result, finding, words, start_up_s, late, instance);
+      if (!common.quiet) {
+        say(result, finding, out.value("words", std::string()), start_up_s, late,
+            instance_of(result));
+      }
     }
     std::cout.flush();
     return finding ? kFound : kNothingFound;
@@ -261,9 +319,7 @@ struct FalsifyCommand {
   static constexpr double kReading_s = 1.;     // of reading files, at least
 };
 
-}  // namespace
-
-Action declare_falsify(CLI::App& app) {
+std::shared_ptr<FalsifyCommand> declare(CLI::App& app) {
   auto command = std::make_shared<FalsifyCommand>();
   app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
   app.add_option("SPEC", command->spec, "A VNN-LIB or JSON file for it")->required();
@@ -283,7 +339,17 @@ Action declare_falsify(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1024}));
   add_common_options(app, command->common);
-  return [command] { return command->run(); };
+  return command;
+}
+
+}  // namespace
+
+Action declare_falsify(CLI::App& app) {
+  return [command = declare(app)] { return command->run(); };
+}
+
+Call declare_falsify_call(CLI::App& app) {
+  return [command = declare(app)](const Session& session) { return command->call(session); };
 }
 
 }  // namespace grapeshot::cli

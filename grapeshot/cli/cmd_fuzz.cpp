@@ -1,11 +1,11 @@
 // grapeshot/cli/cmd_fuzz.cpp: `grapeshot fuzz`.
 #include <algorithm>
 #include <cmath>
-#include <iostream>
 #include <memory>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
+#include "grapeshot/cli/calls.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/fuzz_campaign.h"
 #include "grapeshot/cli/options.h"
@@ -58,17 +58,17 @@ struct FuzzCommand {
     }
   }
 
-  int run() const {
+  ordered_json run(const Session& session) const {
     check_usage();
     const LoopOptions options = flags->resolve();
     check_mutations(options);
-    const Problem problem = load_problem(files);
+    const Problem problem = load_problem(files, session.models);
     GRAPESHOT_CHECK(!problem.instances.empty(), kInvalidArgument, files.instances,
                     ": holds no instance");
     for (const ProblemInstance& each : problem.instances) {
       const auto& regions = each.property.regions;
       if (std::ranges::all_of(regions, [](const Region& r) { return r.box.empty; })) {
-        std::cerr << "grapeshot: note: " << each.name << ": no float32 input lies in its box\n";
+        session.note(each.name + ": no float32 input lies in its box");
       }
     }
     RunFolder folder(out.empty() ? default_run_path(problem.models[0].path) : out);
@@ -77,13 +77,11 @@ struct FuzzCommand {
     run["mode"] = flags->mode();
     run["files"] = to_json(files);
     run.update(describe_files(problem));
-    return run_fuzz(problem, options, folder, std::move(run), common, nullptr);
+    return run_fuzz(problem, options, folder, std::move(run), common, nullptr, session);
   }
 };
 
-}  // namespace
-
-Action declare_fuzz(CLI::App& app) {
+std::shared_ptr<FuzzCommand> declare(CLI::App& app) {
   auto command = std::make_shared<FuzzCommand>();
   app.add_option("MODEL", command->files.model, "An .onnx or .onnx.gz file");
   app.add_option("SPEC", command->files.specs, "VNN-LIB or JSON files for it");
@@ -113,7 +111,19 @@ Action declare_fuzz(CLI::App& app) {
   app.add_option("--out", command->out, "Run folder (default grapeshot-out/<time>-<model>)");
   add_common_options(app, command->common);
   command->flags = std::make_unique<LoopFlags>(app);
-  return [command] { return command->run(); };
+  return command;
+}
+
+}  // namespace
+
+Action declare_fuzz(CLI::App& app) {
+  return [command = declare(app)] {
+    return print_fuzz(command->run(terminal_session()), command->common);
+  };
+}
+
+Call declare_fuzz_call(CLI::App& app) {
+  return [command = declare(app)](const Session& session) { return command->run(session); };
 }
 
 }  // namespace grapeshot::cli

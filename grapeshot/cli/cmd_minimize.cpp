@@ -62,7 +62,7 @@ struct MinimizeCommand {
     wanted.model = paths.model;
     wanted.specs = {paths.spec};
     const Problem problem = load_problem(wanted);
-    const onnx::OnnxModel& model = *problem.models[0].model;
+    const Model& model = *problem.models[0].model;
     const Property& property = problem.instances[0].property;
     const Judgement judgement =
         judge_witness(model, property, given.x, words_of(problem.instances[0]));

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/cli/calls.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/judgement.h"
 #include "grapeshot/cli/other_runtime.h"
@@ -39,6 +40,8 @@ struct Outcome {
 
 class Replayer {
  public:
+  explicit Replayer(const GivenModels& given) : given_(given) {}
+
   Outcome replay(const RecordedFinding& finding) {
     Outcome out;
     try {
@@ -73,7 +76,7 @@ class Replayer {
               words_of(problem.instances[0]), out);
       return;
     }
-    const std::unique_ptr<onnx::OnnxModel>& model = load(finding.model, finding.variant);
+    const std::shared_ptr<const Model> model = load(finding.model, finding.variant);
     auto spec = specs_.find(finding.spec);
     if (spec == specs_.end()) {
       spec = specs_.emplace(finding.spec, read_vnnlib(finding.spec)).first;
@@ -83,8 +86,8 @@ class Replayer {
   }
 
   // The model and the specification say what the finding says.
-  void compare(const RecordedFinding& finding, const onnx::OnnxModel& model,
-               const Property& property, const properties::Words& words, Outcome& out) {
+  void compare(const RecordedFinding& finding, const Model& model, const Property& property,
+               const properties::Words& words, Outcome& out) {
     const Judgement judgement = judge_witness(model, property, finding.x, words);
     out.json = to_json(judgement, property);
     out.confirmed = judgement.holds;
@@ -112,8 +115,7 @@ class Replayer {
   }
 
   // Whether it does; says what it does not keep to.
-  static bool keeps_to_limits(const onnx::OnnxModel& model, const RecordedFinding& finding,
-                              Outcome& out) {
+  static bool keeps_to_limits(const Model& model, const RecordedFinding& finding, Outcome& out) {
     if (!finding.limits) return true;
     const at::Tensor x = at::tensor(finding.x, at::kDouble);
     const at::Tensor original = at::tensor(finding.original, at::kDouble);
@@ -137,7 +139,7 @@ class Replayer {
   }
 
   // An output that is NaN or infinite, on an input that may be.
-  static void judge_not_finite(const onnx::OnnxModel& model, const Judgement& judgement,
+  static void judge_not_finite(const Model& model, const Judgement& judgement,
                                const RecordedFinding& finding, Outcome& out) {
     const auto is_finite = [](double y) { return std::isfinite(y); };
     if (!judgement.evaluated || judgement.exit || judgement.not_float32 > 0) return;
@@ -153,7 +155,7 @@ class Replayer {
   }
 
   // Two runtimes that disagree on an input that may be.
-  void judge_runtimes(const onnx::OnnxModel& model, const Judgement& judgement,
+  void judge_runtimes(const Model& model, const Judgement& judgement,
                       const RecordedFinding& finding, Outcome& out) {
     out.confirmed = false;
     if (!judgement.evaluated || judgement.exit || judgement.not_float32 > 0) return;
@@ -169,9 +171,10 @@ class Replayer {
     out.why = describe(comparison, other);
   }
 
-  const std::unique_ptr<onnx::OnnxModel>& load(const std::string& path,
-                                               const std::string& variant) {
-    auto& model = models_[path + "\n" + variant];
+  std::shared_ptr<const Model> load(const std::string& path, const std::string& variant) {
+    const auto given = given_.find(path);
+    if (given != given_.end() && variant.empty()) return given->second;
+    std::shared_ptr<const Model>& model = models_[path + "\n" + variant];
     if (!model) model = onnx::load_variant(path, variant);
     return model;
   }
@@ -183,7 +186,7 @@ class Replayer {
       ProblemFiles files;
       files.model = finding.model;
       files.specs = {finding.spec};
-      known = problems_.emplace(key, load_problem(files)).first;
+      known = problems_.emplace(key, load_problem(files, given_)).first;
     }
     return known->second;
   }
@@ -205,8 +208,9 @@ class Replayer {
     }
   }
 
+  const GivenModels& given_;
   std::map<std::string, std::string> sha256_;
-  std::map<std::string, std::unique_ptr<onnx::OnnxModel>> models_;
+  std::map<std::string, std::shared_ptr<const Model>> models_;
   std::map<std::string, Property> specs_;
   std::map<std::string, Problem> problems_;  // of JSON specifications
 };
@@ -215,52 +219,71 @@ struct ReplayCommand {
   std::vector<std::string> paths;
   bool json = false, quiet = false;
 
-  int run() const {
+  // `told` hears of each one.
+  ordered_json run(const Session& session,
+                   const std::function<void(const ordered_json&)>& told) const {
     // All of them before any is run: a damaged one is an error, not a verdict.
     std::vector<RecordedFinding> findings;
     for (const std::string& path : paths) {
       for (const fs::path& folder : finding_folders(path)) findings.push_back(read_finding(folder));
     }
-    Replayer replayer;
+    Replayer replayer(session.models);
     size_t confirmed = 0;
     ordered_json rows = ordered_json::array();
     for (const RecordedFinding& finding : findings) {
       const Outcome outcome = replayer.replay(finding);
       confirmed += outcome.confirmed ? 1 : 0;
       const std::string id = fs::path(finding.folder).filename().string();
-      if (json) {
-        ordered_json& row = rows.emplace_back(ordered_json{{"id", id}, {"path", finding.folder}});
-        row.update(outcome.json);
-        row["confirmed"] = outcome.confirmed;
-        row["why"] = outcome.why;
-        row["recorded_margin"] = finding.margin ? ordered_json(*finding.margin) : ordered_json();
-      } else if (!outcome.confirmed || !quiet) {
-        std::cout << (outcome.confirmed ? "confirmed " : "NOT CONFIRMED ") << id << ": "
-                  << outcome.why << std::endl;
-      }
+      ordered_json& row = rows.emplace_back(ordered_json{{"id", id}, {"path", finding.folder}});
+      row.update(outcome.json);
+      row["confirmed"] = outcome.confirmed;
+      row["why"] = outcome.why;
+      row["recorded_margin"] = finding.margin ? ordered_json(*finding.margin) : ordered_json();
+      told(row);
     }
+    return {{"command", "replay"},
+            {"findings", findings.size()},
+            {"confirmed", confirmed},
+            {"results", rows}};
+  }
+
+  // For a terminal; the exit status.
+  int print() const {
+    const auto tell = [this](const ordered_json& row) {
+      const bool confirmed = row["confirmed"];
+      if (json || (confirmed && quiet)) return;
+      std::cout << (confirmed ? "confirmed " : "NOT CONFIRMED ") << row["id"].get<std::string>()
+                << ": " << row["why"].get<std::string>() << std::endl;
+    };
+    const ordered_json out = run(terminal_session(), tell);
     if (json) {
-      const ordered_json out = {{"command", "replay"},
-                                {"findings", findings.size()},
-                                {"confirmed", confirmed},
-                                {"results", rows}};
       std::cout << out.dump(2) << "\n";
     } else {
-      std::cout << confirmed << " of " << findings.size() << " findings confirmed\n";
+      std::cout << out["confirmed"] << " of " << out["findings"] << " findings confirmed\n";
     }
-    return confirmed == findings.size() ? kNothingFound : kFound;
+    return out["confirmed"] == out["findings"] ? kNothingFound : kFound;
   }
 };
 
-}  // namespace
-
-Action declare_replay(CLI::App& app) {
+std::shared_ptr<ReplayCommand> declare(CLI::App& app) {
   auto command = std::make_shared<ReplayCommand>();
   app.add_option("FINDING", command->paths, "Finding folders, or run folders: all their findings")
       ->required();
   app.add_flag("--json", command->json, "One JSON object on stdout");
   app.add_flag("--quiet", command->quiet, "Only what is not confirmed, and the count");
-  return [command] { return command->run(); };
+  return command;
+}
+
+}  // namespace
+
+Action declare_replay(CLI::App& app) {
+  return [command = declare(app)] { return command->print(); };
+}
+
+Call declare_replay_call(CLI::App& app) {
+  return [command = declare(app)](const Session& session) {
+    return command->run(session, [](const ordered_json&) {});
+  };
 }
 
 }  // namespace grapeshot::cli

@@ -1,6 +1,7 @@
 #include "grapeshot/cli/fuzz_campaign.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -10,7 +11,6 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
-#include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/recorded_finding.h"
@@ -29,37 +29,46 @@ ordered_json coverage_json(const Progress& p) {
   return out;
 }
 
-// Findings to disk at once, progress to stderr and stats.jsonl.
+// Findings to disk at once, progress to stderr and stats.jsonl, or to the program that called.
 class Reporter final : public CampaignObserver {
  public:
-  Reporter(const Problem& problem, RunFolder& folder, uint64_t seed, bool quiet)
+  Reporter(const Problem& problem, RunFolder& folder, uint64_t seed, bool quiet,
+           const Session& session)
       : problem_(problem),
         folder_(folder),
+        session_(session),
         seed_(seed),
-        quiet_(quiet),
-        live_(isatty(STDERR_FILENO) == 1) {}
+        quiet_(quiet || session.progress),
+        live_(!session.progress && isatty(STDERR_FILENO) == 1) {}
 
   void on_finding(const Finding& finding) override {
-    (void)folder_.write_finding(problem_, finding, seed_);
+    const std::string id = folder_.write_finding(problem_, finding, seed_);
+    if (session_.found) session_.found(id, finding);
   }
 
   void on_note(const std::string& text) override {
-    std::cerr << (live_ ? "\r\x1b[K" : "") << "grapeshot: note: " << text << "\n";
+    if (live_) std::cerr << "\r\x1b[K";
+    session_.note(text);
   }
 
   void on_progress(const Progress& p) override {
     // stats.jsonl once a second, a log line less and less often, a live line every time.
-    if (p.seconds >= next_stats_) {
-      next_stats_ = p.seconds + 1.;
-      folder_.append_stats({{"seconds", p.seconds},
-                            {"instances_falsified", p.broken},
-                            {"candidates", p.candidates},
-                            {"inputs_checked", p.inputs_checked},
-                            {"violations", p.violations},
-                            {"distinct_violations", p.distinct_violations},
-                            {"best_margin", number(p.best_margin)},
-                            {"corpus_size", p.corpus_size},
-                            {"coverage", coverage_json(p)}});
+    const bool due = p.seconds >= next_stats_;
+    if (due || session_.progress) {
+      const ordered_json line = {{"seconds", p.seconds},
+                                 {"instances_falsified", p.broken},
+                                 {"candidates", p.candidates},
+                                 {"inputs_checked", p.inputs_checked},
+                                 {"violations", p.violations},
+                                 {"distinct_violations", p.distinct_violations},
+                                 {"best_margin", number(p.best_margin)},
+                                 {"corpus_size", p.corpus_size},
+                                 {"coverage", coverage_json(p)}};
+      if (due) {
+        next_stats_ = p.seconds + 1.;
+        folder_.append_stats(line);
+      }
+      if (session_.progress) session_.progress(line);
     }
     if (quiet_ || (!live_ && p.seconds < next_line_)) return;
     next_line_ = std::max(2., p.seconds * 1.5);
@@ -83,6 +92,7 @@ class Reporter final : public CampaignObserver {
  private:
   const Problem& problem_;
   RunFolder& folder_;
+  const Session& session_;
   uint64_t seed_;
   bool quiet_, live_, drew_ = false;
   double next_stats_ = 0., next_line_ = 0.;
@@ -164,11 +174,11 @@ void print_summary(const ordered_json& s) {
 }
 
 // What makes a model slower or harder than it looks, once.
-void note_model(const ProblemModel& each) {
-  const auto note = [&](const auto&... parts) {
-    std::cerr << "grapeshot: note: " << str(each.path, ": ", parts...) << "\n";
-  };
-  const onnx::OnnxModel& net = *each.model;
+void note_model(const ProblemModel& each, const Session& session) {
+  const auto note = [&](const auto&... parts) { session.note(str(each.path, ": ", parts...)); };
+  const onnx::OnnxModel* read = as_onnx(*each.model);
+  if (read == nullptr) return;
+  const onnx::OnnxModel& net = *read;
   if (!net.fallback().empty()) note("runs row by row: ", net.fallback());
   if (!net.islands().empty()) {
     note(net.islands().size(),
@@ -207,16 +217,17 @@ std::vector<std::string> settle_findings(const RunFolder& folder, CampaignResult
 
 }  // namespace
 
-int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& folder,
-             ordered_json run, const CommonOptions& common, const State* resume) {
-  for (const ProblemModel& each : problem.models) note_model(each);
+ordered_json run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& folder,
+                      ordered_json run, const CommonOptions& common, const State* resume,
+                      const Session& session) {
+  for (const ProblemModel& each : problem.models) note_model(each, session);
   // From here on an interrupt ends with a complete run folder.
-  const std::atomic<bool>& stop = stop_on_interrupt();
+  const std::atomic<bool>& stop = session.stop();
   run["options"] = to_json(options);
   run["machine"] = describe_machine();
   folder.write_json("run.json", run);
-  Reporter reporter(problem, folder, options.seed, common.quiet);
-  const double start_up_s = process_age_s();
+  Reporter reporter(problem, folder, options.seed, common.quiet, session);
+  const double start_up_s = session.age_s();
   CampaignParts parts;
   if (options.mutations == "portfolio") parts.make = falsify::make_portfolio;
   if (options.checkpoint_s > 0.) {
@@ -235,12 +246,16 @@ int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& fold
   ordered_json summary = summarize(problem, result, options, folder, start_up_s, ids);
   if (!words.is_null()) summary["words"] = words;
   folder.write_json("summary.json", summary);
+  return summary;
+}
+
+int print_fuzz(const ordered_json& summary, const CommonOptions& common) {
   if (common.json) {
     std::cout << summary.dump(2) << "\n";
   } else {
     print_summary(summary);
   }
-  return result.totals.broken > 0 ? kFound : kNothingFound;
+  return summary["instances_falsified"].get<int64_t>() > 0 ? kFound : kNothingFound;
 }
 
 }  // namespace grapeshot::cli

@@ -10,6 +10,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/free_inputs.h"
+#include "grapeshot/cli/given_model.h"
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/profile_file.h"
 #include "grapeshot/io/file.h"
@@ -26,18 +27,16 @@ namespace {
 constexpr const char* kInputFiles[] = {"instances", "data",       "labels", "frozen",
                                        "stats",     "vocabulary", "words"};
 
-std::string absolute(const std::string& path) {
-  return std::filesystem::absolute(resolve_file(path)).lexically_normal().string();
-}
-
 class Loader {
  public:
+  explicit Loader(const GivenModels& given) : given_(given) {}
+
   size_t model(const std::string& path) {
     const auto known = index_.find(path);
     if (known != index_.end()) return known->second;
     // Read first: a file that has no end fails there, where there is a limit.
-    std::unique_ptr<onnx::OnnxModel> net = std::move(bases_[path]);
-    if (!net) net = onnx::load_model(path);
+    std::shared_ptr<const Model> net = std::move(bases_[path]);
+    if (!net) net = open_model(path, given_);
     problem_.models.push_back({path, sha256_file(path), std::move(net)});
     return index_[path] = problem_.models.size() - 1;
   }
@@ -64,8 +63,8 @@ class Loader {
   }
 
   void add_data(const ProblemFiles& files) {
-    const size_t index = model(absolute(files.model));
-    const onnx::OnnxModel& net = *problem_.models[index].model;
+    const size_t index = model(absolute_path(files.model));
+    const Model& net = *problem_.models[index].model;
     const NpyArray x = read_npy(files.data);
     const int64_t n = x.shape.empty() ? 0 : x.shape[0];
     const auto size = static_cast<int64_t>(x.values.size());
@@ -81,7 +80,8 @@ class Loader {
     const std::vector<int64_t> labels = read_labels(files.labels, n, net.outputs());
     const FreeInputs free(files, net, n);
     if (!files.vocabulary.empty()) {
-      problem_.vocabulary = std::make_unique<Vocabulary>(files.vocabulary, files.words, net);
+      problem_.vocabulary = std::make_unique<Vocabulary>(files.vocabulary, files.words,
+                                                         need_onnx(net, "--vocabulary"));
     }
     for (int64_t i = 0; i < n; ++i) {
       const std::span<const double> row(x.values.data() + i * net.inputs(),
@@ -125,27 +125,28 @@ class Loader {
 
  private:
   // The file's network as it is, which may not be searched itself.
-  const onnx::OnnxModel& base(const std::string& path) {
+  const Model& base(const std::string& path) {
     if (const auto known = index_.find(path); known != index_.end()) {
       return *problem_.models[known->second].model;
     }
-    std::unique_ptr<onnx::OnnxModel>& net = bases_[path];
-    if (!net) net = onnx::load_model(path);
+    std::shared_ptr<const Model>& net = bases_[path];
+    if (!net) net = open_model(path, given_);
     return *net;
   }
 
   // The number of the network of two runs.
   size_t pair(const std::string& path, const properties::Pair& pair) {
-    std::string bytes = onnx::pair_model(read_file(path), path, base(path), pair);
+    std::string bytes = onnx::pair_model(read_file(path), path,
+                                         need_onnx(base(path), "a property of two runs"), pair);
     const std::string key = str(path, "\n", sha256(bytes));
     if (const auto known = index_.find(key); known != index_.end()) return known->second;
-    auto net = std::make_unique<onnx::OnnxModel>(onnx::parse_graph(bytes, path));
+    auto net = std::make_shared<onnx::OnnxModel>(onnx::parse_graph(bytes, path));
     problem_.models.push_back({path, sha256_file(path), std::move(net), "", std::move(bytes)});
     return index_[key] = problem_.models.size() - 1;
   }
 
   void read_json_spec(const std::string& model_path, ProblemInstance& instance) {
-    const onnx::OnnxModel& net = base(model_path);
+    const Model& net = base(model_path);
     const properties::Subject subject{
         net.name(), net.inputs(), net.outputs(), net.input_shape(),
         [&net](std::span<const float> x) {
@@ -178,7 +179,8 @@ class Loader {
 
   Problem problem_;
   std::map<std::string, size_t> index_;
-  std::map<std::string, std::unique_ptr<onnx::OnnxModel>> bases_;
+  std::map<std::string, std::shared_ptr<const Model>> bases_;
+  const GivenModels& given_;
 };
 
 }  // namespace
@@ -187,7 +189,22 @@ properties::Words words_of(const ProblemInstance& instance) {
   return instance.json ? instance.json->words : properties::Words();
 }
 
-void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec) {
+std::string absolute_path(const std::string& path) {
+  return std::filesystem::absolute(resolve_file(path)).lexically_normal().string();
+}
+
+const onnx::OnnxModel* as_onnx(const Model& model) {
+  return dynamic_cast<const onnx::OnnxModel*>(&model);
+}
+
+const onnx::OnnxModel& need_onnx(const Model& model, std::string_view what) {
+  const onnx::OnnxModel* net = as_onnx(model);
+  GRAPESHOT_CHECK(net != nullptr, kInvalidArgument, model.name(), ": ", what,
+                  " needs a model from an ONNX file");
+  return *net;
+}
+
+void check_fits(const Model& model, const Property& property, const std::string& spec) {
   const auto check = [&](char variable, const char* kind, int64_t declared, int64_t expected) {
     GRAPESHOT_CHECK(declared == expected, kInvalidArgument, spec, ": declares ", declared, " ",
                     kind, "s (", variable, "_i), ", model.name(), " has ", expected);
@@ -230,7 +247,9 @@ Property top1_property(std::span<const double> x, double eps, int64_t label, int
 }
 
 nlohmann::ordered_json to_json(const ProblemFiles& files) {
-  const auto whole = [](const std::string& path) { return path.empty() ? path : absolute(path); };
+  const auto whole = [](const std::string& path) {
+    return path.empty() ? path : absolute_path(path);
+  };
   nlohmann::ordered_json out = {{"model", whole(files.model)},
                                 {"specs", nlohmann::ordered_json::array()},
                                 {"instances", whole(files.instances)},
@@ -243,7 +262,7 @@ nlohmann::ordered_json to_json(const ProblemFiles& files) {
                                 {"vocabulary", whole(files.vocabulary)},
                                 {"words", whole(files.words)},
                                 {"stats", whole(files.stats)}};
-  for (const std::string& spec : files.specs) out["specs"].push_back(absolute(spec));
+  for (const std::string& spec : files.specs) out["specs"].push_back(absolute_path(spec));
   for (const char* key : kInputFiles) {
     const std::string path = out[key];
     if (!path.empty()) out[str(key, "_sha256")] = sha256_file(path);
@@ -276,8 +295,8 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
   return files;
 }
 
-Problem load_problem(const ProblemFiles& files) {
-  Loader loader;
+Problem load_problem(const ProblemFiles& files, const GivenModels& given) {
+  Loader loader(given);
   if (!files.instances.empty()) {
     for (const InstanceRow& row : read_instances(files.instances)) {
       loader.add_spec(row.model, row.spec);
@@ -285,8 +304,8 @@ Problem load_problem(const ProblemFiles& files) {
   } else if (!files.data.empty()) {
     loader.add_data(files);
   } else {
-    const std::string model = absolute(files.model);
-    for (const std::string& spec : files.specs) loader.add_spec(model, absolute(spec));
+    const std::string model = absolute_path(files.model);
+    for (const std::string& spec : files.specs) loader.add_spec(model, absolute_path(spec));
   }
   if (!files.stats.empty()) loader.add_profile(files.stats);
   return loader.finish();

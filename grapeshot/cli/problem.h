@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
 
+#include "grapeshot/cli/session.h"
 #include "grapeshot/cli/vocabulary.h"
 #include "grapeshot/core/campaign.h"
 #include "grapeshot/core/profile.h"
@@ -32,7 +33,7 @@ struct ProblemInstance {
 struct ProblemModel {
   std::string path;    ///< absolute, as found (perhaps .gz)
   std::string sha256;  ///< of the file
-  std::unique_ptr<onnx::OnnxModel> model;
+  std::shared_ptr<const Model> model;
   std::string variant = {};  ///< of its weights (io/onnx/variant.h), or ""
   std::string pair = {};  ///< where two runs of the file's network are searched: `model` as bytes
 };
@@ -60,20 +61,28 @@ struct ProblemFiles {
   std::string stats;              ///< reference statistics of the one model, or ""
 };
 
+/// The absolute path of a file as it is found (perhaps .gz); throws Error{kNotFound} without one.
+[[nodiscard]] std::string absolute_path(const std::string& path);
+
 /// With absolute paths; and what it was made of.
 [[nodiscard]] nlohmann::ordered_json to_json(const ProblemFiles& files);
 [[nodiscard]] ProblemFiles problem_files(const nlohmann::json& object, const std::string& path);
 
-/// Reads everything before anything runs. Throws Error naming the file that is wrong; a
-/// specification whose numbers of variables are not the model's names both.
-[[nodiscard]] Problem load_problem(const ProblemFiles& files);
+/// Reads everything before anything runs, but for models that are `given`. Throws Error naming the
+/// file that is wrong; a specification whose numbers of variables are not the model's names both.
+[[nodiscard]] Problem load_problem(const ProblemFiles& files, const GivenModels& given = {});
+
+/// The model as read from ONNX, for what looks at its graph; null for others.
+[[nodiscard]] const onnx::OnnxModel* as_onnx(const Model& model);
+/// The same; throws Error{kInvalidArgument} for others: "<what> needs a model from an ONNX file".
+[[nodiscard]] const onnx::OnnxModel& need_onnx(const Model& model, std::string_view what);
 
 /// The words of the instance's property for its violations; none for VNN-LIB and --data.
 [[nodiscard]] properties::Words words_of(const ProblemInstance& instance);
 
 /// Throws Error{kInvalidArgument} naming `spec` when it declares other numbers of inputs or outputs
 /// than `model` has.
-void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec);
+void check_fits(const Model& model, const Property& property, const std::string& spec);
 
 /// The bare property of top-1 robustness in the box x +- eps, rounded inwards.
 [[nodiscard]] Property top1_property(std::span<const double> x, double eps, int64_t label,

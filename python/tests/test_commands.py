@@ -67,6 +67,9 @@ def test_diff_of_two_models_and_of_a_function(net, x):
     other = torch.nn.Sequential(torch.nn.Linear(8, 3)).eval()
     both = grapeshot.diff(net, x, other, candidates=400, l2=0.5)
     assert both.summary["others"]
+    functions = [lambda batch: net(batch), lambda batch: other(batch)]
+    apart = grapeshot.diff(functions[0], x, functions[1], candidates=400, l2=0.5)
+    assert apart.summary["images"] == len(x)
     function = grapeshot.diff(lambda batch: net(batch), x, candidates=400, l2=0.8)
     assert len(function) > 0
     for finding in function:

@@ -12,6 +12,7 @@ usage: run.py [NAME...] [--seconds S | --budget S] [--repeats N]
   diff         DLFuzz's strategies and DeepXplore's objective, the same images and time
   retraining   digit networks trained further with what `diff` found, five seeds
   conformance  the test cases of operators of the onnx package, by grapeshot and others that read ONNX
+  python       what calling from Python costs, beside the program
   instances    what a minute finds on whole benchmarks, by default and as in the paper
 Without NAME all of them. Prints Markdown tables; commands, loads and numbers go to
 bench/results/NAME.json; tables that README shows go there.
@@ -30,6 +31,7 @@ import falsify
 import instances
 import paper
 import peers
+import python_loop
 import retraining
 import sensitivity
 import throughput
@@ -42,6 +44,7 @@ TASKS = {
     "diff": (diff.run, 5.0, 1),
     "retraining": (retraining.run, 0.0, 5),
     "conformance": (conformance_peers.run, 0.0, 1),
+    "python": (python_loop.run, 5.0, 5),
     "instances": (instances.run, 60.0, 1),
     "attacks": (attacks.run, 20.0, 1),
     "falsify": (falsify.run, 60.0, 1),

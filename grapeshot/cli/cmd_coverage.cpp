@@ -15,6 +15,7 @@
 #include "grapeshot/base/deadline.h"
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
+#include "grapeshot/cli/calls.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"
@@ -49,7 +50,7 @@ struct CoverageCommand {
   CoverageOptions options;
   bool every_tap = false, json = false, quiet = false;
 
-  std::vector<Measured> make(const CriterionSetup& setup) const {
+  std::vector<Measured> make(const CriterionSetup& setup, const Session& session) const {
     std::vector<Measured> out;
     for (const std::string_view name : split_at(',', criteria)) {
       if (name == "all") {
@@ -59,7 +60,7 @@ struct CoverageCommand {
             out.push_back({&row, make_criterion(row, setup)});
           } catch (const Error& error) {
             if (error.code() != ErrorCode::kInvalidArgument) throw;
-            std::cerr << "grapeshot: note: left out: " << error.what() << "\n";
+            session.note(str("left out: ", error.what()));
           }
         }
         continue;
@@ -71,7 +72,7 @@ struct CoverageCommand {
     return out;
   }
 
-  int run() const {
+  ordered_json run(const Session& session) const {
     GRAPESHOT_CHECK(strategy == "global" || strategy == "best-input", kInvalidArgument,
                     "--coverage: '", strategy, "' is not one of global, best-input");
     check_criterion_options(options.more, options.tau);
@@ -80,8 +81,9 @@ struct CoverageCommand {
     }
     if (!curve.empty()) check_can_write(curve);
     at::set_num_threads(1);
-    const std::unique_ptr<onnx::OnnxModel> net = open_model(model, input_shape(shape, data));
-    check_is_onnx(*net, "coverage");
+    const std::shared_ptr<const Model> net =
+        open_model(model, input_shape(shape, data), session.models);
+    if (is_script(*net)) (void)need_onnx(*net, "coverage");
     const at::Tensor x = read_rows(data, *net).to(at::kFloat);
     std::optional<Profile> profile;
     if (!stats.empty()) {
@@ -92,11 +94,11 @@ struct CoverageCommand {
     setup.options.strategy =
         strategy == "global" ? CoverageStrategy::kGlobal : CoverageStrategy::kBestInput;
     setup.profile = profile ? &*profile : nullptr;
-    std::vector<Measured> all = make(setup);
+    std::vector<Measured> all = make(setup, session);
     Wanted wanted = counted_taps(*net, every_tap);
     wanted.largest = false;
     for (const Measured& m : all) m.row->add_to(wanted);
-    return report(*net, x, all, setup, measure(*net, x, wanted, all));
+    return report(x, all, setup, measure(*net, x, wanted, all, session));
   }
 
   struct Walk {
@@ -106,7 +108,7 @@ struct CoverageCommand {
   };
 
   Walk measure(const Model& net, const at::Tensor& x, const Wanted& wanted,
-               std::vector<Measured>& all) const {
+               std::vector<Measured>& all, const Session& session) const {
     Walk walk;
     const int64_t n = x.size(0), most = micro_batch(net);
     const auto began = Clock::now();
@@ -130,7 +132,9 @@ struct CoverageCommand {
       }
       walk.inputs.push_back(begin);
       for (Measured& m : all) m.curve.push_back(m.criterion->value());
-      if (!quiet && seconds_since(began) > told + 2.) {
+      if (session.progress) {
+        session.progress({{"seconds", seconds_since(began)}, {"inputs", begin}, {"of", n}});
+      } else if (!quiet && seconds_since(began) > told + 2.) {
         told = seconds_since(began);
         std::fprintf(stderr, "%6.1f s  %lld of %lld inputs\n", told, static_cast<long long>(begin),
                      static_cast<long long>(n));
@@ -143,8 +147,8 @@ struct CoverageCommand {
     return walk;
   }
 
-  int report(const Model& net, const at::Tensor& x, const std::vector<Measured>& all,
-             const CriterionSetup& setup, const Walk& walk) const {
+  ordered_json report(const at::Tensor& x, const std::vector<Measured>& all,
+                      const CriterionSetup& setup, const Walk& walk) const {
     const auto n = static_cast<double>(std::max<int64_t>(x.size(0), 1));
     ordered_json out = {{"command", "coverage"},
                         {"model", model},
@@ -174,6 +178,12 @@ struct CoverageCommand {
       out["curve"][name] = m.curve;
     }
     if (!curve.empty()) write_file(curve, csv(walk, all));
+    return out;
+  }
+
+  // For a terminal; the exit status.
+  int print() const {
+    const ordered_json out = run(terminal_session());
     if (json) {
       std::cout << out.dump(2) << "\n";
       return kNothingFound;
@@ -181,16 +191,17 @@ struct CoverageCommand {
     std::printf(
         "%s: %lld inputs, %lld neurons in %zu layers; passes %.3g s, without recording "
         "%.3g s\n",
-        net.name().c_str(), static_cast<long long>(x.size(0)), static_cast<long long>(neurons),
-        setup.taps.size(), walk.network_s, walk.forward_s);
+        resolve_file(model).c_str(), out["inputs"].get<long long>(),
+        out["neurons"].get<long long>(), out["taps"].size(), out["network_s"].get<double>(),
+        out["forward_s"].get<double>());
     std::printf("  %-10s %-12s %9s %14s %9s\n", "criterion", "value", "seconds", "of a forward",
                 "MiB");
-    for (const Measured& m : all) {
-      const double value = m.criterion->value();
-      const std::string text = m.row->share ? str(100. * value, " %") : str(value);
-      std::printf("  %-10s %-12s %9.3g %12.2g %% %9.3g\n", std::string(m.row->name).c_str(),
-                  text.c_str(), m.seconds, 100. * m.seconds / std::max(walk.forward_s, 1e-12),
-                  mib(kept_bytes(m) + m.bytes));
+    for (const auto& [name, each] : out["criteria"].items()) {
+      const double value = each["value"];
+      const std::string text = each["share"] ? str(100. * value, " %") : str(value);
+      std::printf("  %-10s %-12s %9.3g %12.2g %% %9.3g\n", name.c_str(), text.c_str(),
+                  each["seconds"].get<double>(), 100. * each["of_forward"].get<double>(),
+                  each["kept_mib"].get<double>() + each["peak_mib"].get<double>());
     }
     return kNothingFound;
   }
@@ -214,9 +225,7 @@ struct CoverageCommand {
   }
 };
 
-}  // namespace
-
-Action declare_coverage(CLI::App& app) {
+std::shared_ptr<CoverageCommand> declare(CLI::App& app) {
   auto command = std::make_shared<CoverageCommand>();
   app.add_option("MODEL", command->model, kModelHelp)->required();
   add_shape_option(app, command->shape);
@@ -241,7 +250,17 @@ Action declare_coverage(CLI::App& app) {
   app.add_option("--curve", command->curve, "Where the values go by number of inputs, .csv");
   app.add_flag("--json", command->json, "One JSON object on stdout");
   app.add_flag("--quiet", command->quiet, "No progress on stderr");
-  return [command] { return command->run(); };
+  return command;
+}
+
+}  // namespace
+
+Action declare_coverage(CLI::App& app) {
+  return [command = declare(app)] { return command->print(); };
+}
+
+Call declare_coverage_call(CLI::App& app) {
+  return [command = declare(app)](const Session& session) { return command->run(session); };
 }
 
 }  // namespace grapeshot::cli

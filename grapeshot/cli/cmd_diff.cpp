@@ -16,10 +16,11 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
+#include "grapeshot/cli/calls.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/diff_summary.h"
-#include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/live_view.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"
@@ -68,7 +69,7 @@ Property property_of(const at::Tensor& image, int64_t label, int64_t outputs,
 class Reporter final : public diff::DiffObserver {
  public:
   Reporter(Problem& problem, RunFolder& folder, const diff::DiffOptions& options, int64_t per_image,
-           bool keep_all, LiveView& view, const OtherRuntime* other)
+           bool keep_all, LiveView& view, const OtherRuntime* other, const Session& session)
       : problem_(problem),
         folder_(folder),
         options_(options),
@@ -76,13 +77,14 @@ class Reporter final : public diff::DiffObserver {
         keep_all_(keep_all),
         view_(view),
         other_(other),
+        session_(session),
         written_(problem.instances.size(), 0) {}
 
   bool on_difference(const diff::Difference& d) override {
     const auto i = static_cast<size_t>(d.image);
     ProblemInstance& instance = problem_.instances[i];
     instance.model = static_cast<size_t>(d.model);
-    const onnx::OnnxModel& model = *problem_.models[instance.model].model;
+    const Model& model = *problem_.models[instance.model].model;
     instance.property = property_of(instance.original, d.before, model.outputs(), options_);
     Finding finding;
     finding.instance = d.image;
@@ -126,6 +128,7 @@ class Reporter final : public diff::DiffObserver {
       inputs = lineage_inputs(d.lineage);
     }
     ids_.push_back(folder_.write_finding(problem_, finding, options_.seed, more, inputs));
+    if (session_.found) session_.found(ids_.back(), finding);
     return true;
   }
 
@@ -152,6 +155,7 @@ class Reporter final : public diff::DiffObserver {
   bool keep_all_;
   LiveView& view_;
   const OtherRuntime* other_;  // or none
+  const Session& session_;
   std::vector<int64_t> written_;
   std::vector<diff::Difference> found_;
   std::vector<std::string> ids_;
@@ -166,8 +170,9 @@ struct DiffCommand {
   bool integer = false;
   diff::DiffOptions options;
   CommonOptions common;
+  diff::DiffProgress counted = {};  // of the run
 
-  int run() {
+  ordered_json run(const Session& session) {
     namespace fs = std::filesystem;
     if (integer) options.limits.grid = options.limits.grid > 0. ? options.limits.grid : 1.;
     GRAPESHOT_CHECK(per_image >= 1, kInvalidArgument, "--per-image must be at least 1");
@@ -182,11 +187,11 @@ struct DiffCommand {
     diff::check_options(options);
     read_frozen();
     files.change.eps = {1.};  // boxes are made for every difference
-    Problem problem = load_problem(files);
+    Problem problem = load_problem(files, session.models);
     const int64_t misread = leave_out_misread(problem);
-    const onnx::OnnxModel& model = *problem.models[0].model;
+    const Model& model = *problem.models[0].model;
     const std::unique_ptr<OtherRuntime> other = other_runtime(problem);
-    const std::vector<const Model*> models = add_others(problem);
+    const std::vector<const Model*> models = add_others(problem, session.models);
     std::vector<at::Tensor> rows;
     for (const ProblemInstance& each : problem.instances) rows.push_back(each.original);
     GRAPESHOT_CHECK(!rows.empty(), kInvalidArgument, files.labels,
@@ -196,8 +201,10 @@ struct DiffCommand {
     if (!options.transform.empty()) diff::check_images(model.input_shape(), model.name());
     for (const ProblemModel& each : problem.models) {
       if (options.strategy == "none" || each.model->has_joint_gradient()) continue;
-      std::cerr << "grapeshot: note: " << each.path
-                << ": parts of it run row by row, so that --strategy drives no neurons\n";
+      // A model without layers has none to drive.
+      if (each.model->taps().empty()) continue;
+      session.note(each.path +
+                   ": parts of it run row by row, so that --strategy drives no neurons");
     }
     if (!retraining.empty()) {
       std::error_code failure;
@@ -219,15 +226,16 @@ struct DiffCommand {
     if (other) record["options"]["reference_model"] = other->path();
     record["machine"] = describe_machine();
     folder.write_json("run.json", record);
-    const std::atomic<bool>& stop = stop_on_interrupt();
-    LiveView view(record, common);
-    Reporter reporter(problem, folder, options, per_image, !retraining.empty(), view, other.get());
+    const std::atomic<bool>& stop = session.stop();
+    LiveView view(record, common, session);
+    Reporter reporter(problem, folder, options, per_image, !retraining.empty(), view, other.get(),
+                      session);
     std::optional<diff::RuntimeOracle> oracle;
     if (other) {
       oracle.emplace(
           model, [&](const at::Tensor& x) { return other->outputs(x); }, options.tolerance);
     }
-    const double start_up_s = process_age_s();
+    const double start_up_s = session.age_s();
     const diff::DiffProgress p = diff::run_diff(models, images, options, problem.profile.get(),
                                                 reporter, stop, oracle ? &*oracle : nullptr);
     view.close();
@@ -267,12 +275,20 @@ struct DiffCommand {
     summary["out"] = folder.path();
     if (!retraining.empty()) summary["retraining"] = export_retraining(reporter, model);
     folder.write_json("summary.json", summary);
+    counted = p;
+    return summary;
+  }
+
+  // For a terminal; the exit status.
+  int print() {
+    const ordered_json summary = run(terminal_session());
     if (common.json) {
       std::cout << summary.dump(2) << "\n";
     } else {
-      print_diff(p, summary, misread);
+      print_diff(counted, summary, summary["images_misread"]);
     }
-    return p.differences + p.not_finite + p.disagreements > 0 ? kFound : kNothingFound;
+    return counted.differences + counted.not_finite + counted.disagreements > 0 ? kFound
+                                                                                : kNothingFound;
   }
 
   // Zeros and ones, as many as an input has; that is checked when the model is there.
@@ -312,27 +328,25 @@ struct DiffCommand {
                     "--reference-model is what ONNX Runtime runs: it goes with --against "
                     "onnxruntime");
     if (!wanted) return nullptr;
-    if (reference_model.empty()) check_is_onnx(*problem.models[0].model, "ONNX Runtime");
+    if (reference_model.empty()) (void)need_onnx(*problem.models[0].model, "ONNX Runtime");
     GRAPESHOT_CHECK(names.size() == 1 && others.empty(), kInvalidArgument,
                     "--against onnxruntime compares one model, without others or variants");
     const std::string place =
-        reference_model.empty()
-            ? problem.models[0].path
-            : std::filesystem::absolute(resolve_file(reference_model)).lexically_normal().string();
+        reference_model.empty() ? problem.models[0].path : absolute_path(reference_model);
     return std::make_unique<OtherRuntime>(*problem.models[0].model, place);
   }
 
   // The model, the other ones, and its own variants.
-  std::vector<const Model*> add_others(Problem& problem) const {
+  std::vector<const Model*> add_others(Problem& problem, const GivenModels& given) const {
     const std::vector<int64_t> sizes = input_shape(files.shape, files.data);
     for (const std::string& path : others) {
-      const std::string place = std::filesystem::absolute(resolve_file(path)).lexically_normal();
-      problem.models.push_back({place, sha256_file(place), open_model(place, sizes), ""});
+      const std::string place = absolute_path(path);
+      problem.models.push_back({place, sha256_file(place), open_model(place, sizes, given), ""});
     }
     const std::string path = problem.models[0].path, sha256 = problem.models[0].sha256;
     for (const std::string_view name : split_at(',', against)) {
       if (name == kOnnxRuntime) continue;
-      check_is_onnx(*problem.models[0].model, "a variant of its weights");
+      (void)need_onnx(*problem.models[0].model, "a variant of its weights");
       problem.models.push_back({path, sha256, onnx::load_variant(path, name), std::string(name)});
     }
     std::vector<const Model*> models;
@@ -343,7 +357,7 @@ struct DiffCommand {
   // Images with a label that the model does not predict tell nothing by a change.
   int64_t leave_out_misread(Problem& problem) const {
     if (files.labels.empty()) return 0;
-    const onnx::OnnxModel& model = *problem.models[0].model;
+    const Model& model = *problem.models[0].model;
     return static_cast<int64_t>(std::erase_if(problem.instances, [&](const ProblemInstance& each) {
       const int64_t label = top1_label(each.property.regions[0], model.outputs());
       const at::Tensor y = model.forward(each.original.unsqueeze(0), Head::kLogits);
@@ -352,7 +366,7 @@ struct DiffCommand {
   }
 
   // Labelled arrays for training: every difference with the class of its image.
-  ordered_json export_retraining(const Reporter& reporter, const onnx::OnnxModel& model) const {
+  ordered_json export_retraining(const Reporter& reporter, const Model& model) const {
     namespace fs = std::filesystem;
     const auto n = std::ssize(reporter.found());
     at::Tensor x = at::empty({n, model.inputs()}), y = at::empty({n});
@@ -385,9 +399,20 @@ void refuse_with_transform(const CLI::App& app, const DiffCommand& command) {
   }
 }
 
-}  // namespace
+// What depends on which options were given.
+void settle(DiffCommand& command, const CLI::App& app) {
+  // A budget of candidates alone is not cut short by the default number of seconds.
+  if (command.options.candidates > 0 && app.get_option("--seconds")->count() == 0) {
+    command.options.seconds = 0.;
+  }
+  if (command.against == kOnnxRuntime && !command.options.as_published &&
+      app.get_option("--objective")->count() == 0) {
+    command.options.objective = "boundary";
+  }
+  refuse_with_transform(app, command);
+}
 
-Action declare_diff(CLI::App& app) {
+std::shared_ptr<DiffCommand> declare(CLI::App& app) {
   auto command = std::make_shared<DiffCommand>();
   app.add_option("MODEL", command->files.model, kModelHelp)->required();
   add_shape_option(app, command->files.shape);
@@ -417,17 +442,22 @@ Action declare_diff(CLI::App& app) {
   });
   add_common_options(app, command->common);
   add_screen_option(app, command->common);
-  return [command, &app] {
-    // A budget of candidates alone is not cut short by the default number of seconds.
-    if (command->options.candidates > 0 && app.get_option("--seconds")->count() == 0) {
-      command->options.seconds = 0.;
-    }
-    if (command->against == kOnnxRuntime && !command->options.as_published &&
-        app.get_option("--objective")->count() == 0) {
-      command->options.objective = "boundary";
-    }
-    refuse_with_transform(app, *command);
-    return command->run();
+  return command;
+}
+
+}  // namespace
+
+Action declare_diff(CLI::App& app) {
+  return [command = declare(app), &app] {
+    settle(*command, app);
+    return command->print();
+  };
+}
+
+Call declare_diff_call(CLI::App& app) {
+  return [command = declare(app), &app](const Session& session) {
+    settle(*command, app);
+    return command->run(session);
   };
 }
 

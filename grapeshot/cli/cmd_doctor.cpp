@@ -71,7 +71,7 @@ struct DoctorCommand {
     GRAPESHOT_CHECK(expected.empty() || !data.empty(), kInvalidArgument,
                     "--expected needs --data: outputs of these inputs");
     at::set_num_threads(1);
-    std::unique_ptr<onnx::OnnxModel> net;
+    std::shared_ptr<const Model> loaded;
     std::optional<Property> property;
     if (!spec.empty() && needs_networks(spec)) {
       ProblemFiles files;
@@ -80,23 +80,24 @@ struct DoctorCommand {
       files.networks = networks;
       files.shape = shape;
       Problem problem = load_problem(files);
-      net = std::move(problem.models[0].model);
+      loaded = problem.models[0].model;
       property = std::move(problem.instances[0].property);
     } else {
       if (!spec.empty()) property = read_vnnlib(spec);
       std::vector<int64_t> sizes = input_shape(shape, data);
       if (sizes.empty() && property) sizes = {property->inputs};
-      net = open_model(model, sizes);
-      if (property) check_fits(*net, *property, spec);
+      loaded = open_network(model, sizes);
+      if (property) check_fits(*loaded, *property, spec);
     }
-    Patient patient{*net, {}, {}, property ? &*property : nullptr, !data.empty()};
+    const onnx::OnnxModel& net = *as_network(*loaded);  // of a file
+    Patient patient{net, {}, {}, property ? &*property : nullptr, !data.empty()};
     if (data.empty()) {
-      patient.x = draw(*net, property);
+      patient.x = draw(net, property);
     } else {
-      patient.x = read_rows(data, *net).to(at::kFloat).to(at::kDouble);
+      patient.x = read_rows(data, net).to(at::kFloat).to(at::kDouble);
       GRAPESHOT_CHECK(patient.x.size(0) > 0, kInvalidArgument, data, ": holds no row");
       if (!expected.empty()) {
-        patient.expected = expected_outputs(*net);
+        patient.expected = expected_outputs(net);
         GRAPESHOT_CHECK(patient.expected.size(0) == patient.x.size(0), kInvalidArgument, expected,
                         ": ", patient.expected.size(0), " rows for ", patient.x.size(0), " of ",
                         data);

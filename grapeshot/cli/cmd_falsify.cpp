@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/cli/calls.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/falsify_run.h"
 #include "grapeshot/cli/machine.h"
@@ -34,14 +35,29 @@ struct FalsifyCommand {
                     kInvalidArgument, path, ": cannot be written");
   }
 
-  int run() {
+  void prepare() {
     if (!witness.empty()) check_writable(witness);
     search.files.specs = {spec};
     search.quiet = common.quiet || common.json;
+  }
+
+  int run() {
+    prepare();
     return falsify_in_time(search, [this](const FalsifyAnswer& answer) { return report(answer); });
   }
 
-  int report(const FalsifyAnswer& a) const {
+  ordered_json call(const Session& session) {
+    prepare();
+    ordered_json out;
+    falsify(search, session, [&](const FalsifyAnswer& answer) {
+      if (answer.finding && session.found) session.found("", *answer.finding);
+      out = describe(answer, session);
+    });
+    return out;
+  }
+
+  // What --json prints; writes the witness.
+  ordered_json describe(const FalsifyAnswer& a, const Session& session) const {
     const InstanceResult instance = a.instance();
     const auto path = [](const std::string& given) {
       return std::filesystem::absolute(given).lexically_normal().string();
@@ -52,14 +68,14 @@ struct FalsifyCommand {
                    a.problem.models[0].model->input_shape());
     }
     if (instance.nan.defined()) {
-      std::cerr << "grapeshot: note: the network's output is NaN for an input of the box"
-                << nan_file(a.problem, instance.nan) << "; NaN violates nothing\n";
+      session.note(str("the network's output is NaN for an input of the box",
+                       nan_file(a.problem, instance.nan), "; NaN violates nothing"));
     }
     ordered_json out = {{"command", "falsify"},
                         {"answer", a.answer},
                         {"model", read ? a.problem.models[0].path : path(search.files.model)},
                         {"spec", read ? a.problem.instances[0].spec : path(spec)},
-                        {"seconds", process_age_s()},
+                        {"seconds", session.age_s()},
                         {"start_up_s", a.start_up_s},
                         {"seed", search.seed},
                         {"threads", a.result.lanes}};
@@ -80,6 +96,11 @@ struct FalsifyCommand {
       out["onnxruntime"] = a.finding->opinion ? ordered_json(*a.finding->opinion) : ordered_json();
       out["witness"] = witness.empty() ? ordered_json() : ordered_json(witness);
     }
+    return out;
+  }
+
+  int report(const FalsifyAnswer& a) const {
+    const ordered_json out = describe(a, terminal_session());
     if (common.json) {
       std::cout << out.dump(2) << "\n";
     } else {
@@ -89,7 +110,7 @@ struct FalsifyCommand {
             witness_text(a.problem.instances[0], a.finding->x, a.finding->confirmation.y32);
         std::cout << text.substr(text.find('\n') + 1);
       }
-      if (!common.quiet) say(a, instance);
+      if (!common.quiet) say(a, a.instance());
     }
     std::cout.flush();
     return a.finding ? kFound : kNothingFound;
@@ -127,9 +148,7 @@ struct FalsifyCommand {
   }
 };
 
-}  // namespace
-
-Action declare_falsify(CLI::App& app) {
+std::shared_ptr<FalsifyCommand> declare(CLI::App& app) {
   auto command = std::make_shared<FalsifyCommand>();
   app.add_option("MODEL", command->search.files.model, kModelHelp)->required();
   app.add_option("SPEC", command->spec, "A VNN-LIB or JSON file for it")->required();
@@ -152,7 +171,17 @@ Action declare_falsify(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1024}));
   add_common_options(app, command->common);
-  return [command] { return command->run(); };
+  return command;
+}
+
+}  // namespace
+
+Action declare_falsify(CLI::App& app) {
+  return [command = declare(app)] { return command->run(); };
+}
+
+Call declare_falsify_call(CLI::App& app) {
+  return [command = declare(app)](const Session& session) { return command->call(session); };
 }
 
 }  // namespace grapeshot::cli

@@ -1,10 +1,10 @@
 // grapeshot/cli/cmd_fuzz.cpp: `grapeshot fuzz`.
 #include <algorithm>
-#include <iostream>
 #include <memory>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
+#include "grapeshot/cli/calls.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/fuzz_campaign.h"
 #include "grapeshot/cli/network_files.h"
@@ -64,32 +64,31 @@ struct FuzzCommand {
   }
 
   // Of what has no layers to look into none is driven by; one that was chosen is missed.
-  static void leave_out_coverage(const Problem& problem, LoopOptions& options) {
+  static void leave_out_coverage(const Problem& problem, LoopOptions& options,
+                                 const Session& session) {
     for (const ProblemModel& each : problem.models) {
-      if (!torchscript::is_torchscript(each.model->network()) || options.criterion == "none") {
-        continue;
-      }
+      if (!is_script(*each.model) || options.criterion == "none") continue;
       const bool chosen = options.criterion != LoopOptions().criterion || !options.criteria.empty();
-      if (chosen) check_is_onnx(*each.model, "coverage");
-      std::cerr << "grapeshot: note: " << each.path
-                << ": nothing is known of the layers inside of TorchScript: without coverage\n";
+      if (chosen) (void)need_onnx(*each.model, "coverage");
+      session.note(each.path +
+                   ": nothing is known of the layers inside of TorchScript: without coverage");
       options.criterion = "none";
     }
   }
 
-  int run() const {
+  ordered_json run(const Session& session) const {
     check_usage();
     after.gate.check();
     LoopOptions options = flags->resolve();
     check_mutations(options);
-    const Problem problem = load_problem(files);
+    const Problem problem = load_problem(files, session.models);
     GRAPESHOT_CHECK(!problem.instances.empty(), kInvalidArgument, files.instances,
                     ": holds no instance");
-    leave_out_coverage(problem, options);
+    leave_out_coverage(problem, options, session);
     for (const ProblemInstance& each : problem.instances) {
       const auto& regions = each.property.regions;
       if (std::ranges::all_of(regions, [](const Region& r) { return r.box.empty; })) {
-        std::cerr << "grapeshot: note: " << each.name << ": no float32 input lies in its box\n";
+        session.note(each.name + ": no float32 input lies in its box");
       }
     }
     RunFolder folder(out.empty() ? default_run_path(problem.models[0].path) : out);
@@ -98,13 +97,11 @@ struct FuzzCommand {
     run["mode"] = flags->mode();
     run["files"] = to_json(files);
     run.update(describe_files(problem));
-    return run_fuzz(problem, options, folder, std::move(run), common, nullptr, after);
+    return run_fuzz(problem, options, folder, std::move(run), common, nullptr, session);
   }
 };
 
-}  // namespace
-
-Action declare_fuzz(CLI::App& app) {
+std::shared_ptr<FuzzCommand> declare(CLI::App& app) {
   auto command = std::make_shared<FuzzCommand>();
   app.add_option("MODEL", command->files.model, kModelHelp);
   add_shape_option(app, command->files.shape);
@@ -140,7 +137,19 @@ Action declare_fuzz(CLI::App& app) {
   add_common_options(app, command->common);
   add_screen_option(app, command->common);
   command->flags = std::make_unique<LoopFlags>(app);
-  return [command] { return command->run(); };
+  return command;
+}
+
+}  // namespace
+
+Action declare_fuzz(CLI::App& app) {
+  return [command = declare(app)] {
+    return print_fuzz(command->run(terminal_session()), command->common, command->after);
+  };
+}
+
+Call declare_fuzz_call(CLI::App& app) {
+  return [command = declare(app)](const Session& session) { return command->run(session); };
 }
 
 }  // namespace grapeshot::cli

@@ -71,7 +71,7 @@ struct MinimizeCommand {
     const Problem problem = load_problem(paths.problem);
     const ProblemInstance& instance = problem.instances[0];
     const Witness given = read_witness_for(paths.witness, instance);
-    const onnx::OnnxModel& model = *problem.models[0].model;
+    const Model& model = *problem.models[0].model;
     const Property& property = instance.property;
     const Judgement judgement =
         judge_witness(model, property, given.x, words_of(instance), input_names(instance));

@@ -26,8 +26,8 @@ struct ProfileCommand {
   int run() const {
     check_can_write(out);
     at::set_num_threads(1);
-    const std::unique_ptr<onnx::OnnxModel> net = open_model(model, input_shape(shape, data));
-    check_is_onnx(*net, "coverage");
+    const std::unique_ptr<onnx::OnnxModel> net = open_network(model, input_shape(shape, data));
+    (void)need_onnx(*net, "coverage");
     const at::Tensor x = read_rows(data, *net).to(at::kFloat);
     GRAPESHOT_CHECK(x.size(0) > 0, kInvalidArgument, data, ": holds no input");
     Profile profile = make_profile(*net, x, layer, micro_batch(*net));

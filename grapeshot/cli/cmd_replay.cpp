@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/cli/calls.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/judgement.h"
 #include "grapeshot/cli/open_model.h"
@@ -40,6 +41,8 @@ struct Outcome {
 
 class Replayer {
  public:
+  explicit Replayer(const GivenModels& given) : given_(given) {}
+
   Outcome replay(const RecordedFinding& finding) {
     Outcome out;
     try {
@@ -77,8 +80,7 @@ class Replayer {
       compare(finding, *problem.models[0].model, on_grid_of(finding, problem.instances[0]), out);
       return;
     }
-    const std::unique_ptr<onnx::OnnxModel>& model =
-        load(finding.model, finding.variant, finding.shape);
+    const std::shared_ptr<const Model> model = load(finding.model, finding.variant, finding.shape);
     auto spec = specs_.find(finding.spec);
     if (spec == specs_.end()) {
       spec = specs_.emplace(finding.spec, ProblemInstance{}).first;
@@ -95,7 +97,7 @@ class Replayer {
   }
 
   // The model and the specification say what the finding says.
-  void compare(const RecordedFinding& finding, const onnx::OnnxModel& model,
+  void compare(const RecordedFinding& finding, const Model& model,
                const ProblemInstance& instance, Outcome& out) {
     const Property& property = instance.property;
     const Judgement judgement =
@@ -126,8 +128,7 @@ class Replayer {
   }
 
   // Whether it does; says what it does not keep to.
-  static bool keeps_to_limits(const onnx::OnnxModel& model, const RecordedFinding& finding,
-                              Outcome& out) {
+  static bool keeps_to_limits(const Model& model, const RecordedFinding& finding, Outcome& out) {
     if (!finding.limits) return true;
     const at::Tensor x = at::tensor(finding.x, at::kDouble);
     const at::Tensor original = at::tensor(finding.original, at::kDouble);
@@ -151,7 +152,7 @@ class Replayer {
   }
 
   // An output that is NaN or infinite, on an input that may be.
-  static void judge_not_finite(const onnx::OnnxModel& model, const Judgement& judgement,
+  static void judge_not_finite(const Model& model, const Judgement& judgement,
                                const RecordedFinding& finding, Outcome& out) {
     const auto is_finite = [](double y) { return std::isfinite(y); };
     if (!judgement.evaluated || judgement.exit || judgement.not_float32 > 0) return;
@@ -167,7 +168,7 @@ class Replayer {
   }
 
   // Two runtimes that disagree on an input that may be.
-  void judge_runtimes(const onnx::OnnxModel& model, const Judgement& judgement,
+  void judge_runtimes(const Model& model, const Judgement& judgement,
                       const RecordedFinding& finding, Outcome& out) {
     out.confirmed = false;
     if (!judgement.evaluated || judgement.exit || judgement.not_float32 > 0) return;
@@ -183,11 +184,11 @@ class Replayer {
     out.why = describe(comparison, other);
   }
 
-  const std::unique_ptr<onnx::OnnxModel>& load(const std::string& path, const std::string& variant,
-                                               const std::vector<int64_t>& shape) {
-    auto& model = models_[path + "\n" + variant];
+  std::shared_ptr<const Model> load(const std::string& path, const std::string& variant,
+                                    const std::vector<int64_t>& shape) {
+    std::shared_ptr<const Model>& model = models_[path + "\n" + variant];
     if (!model) {
-      model = variant.empty() ? open_model(path, shape) : onnx::load_variant(path, variant);
+      model = variant.empty() ? open_model(path, shape, given_) : onnx::load_variant(path, variant);
     }
     return model;
   }
@@ -199,7 +200,7 @@ class Replayer {
     if (known == problems_.end()) {
       ProblemFiles files = files_of(finding);
       files.shape = (fs::path(finding.folder) / "input.npy").string();
-      known = problems_.emplace(key, load_problem(files)).first;
+      known = problems_.emplace(key, load_problem(files, given_)).first;
     }
     return known->second;
   }
@@ -221,8 +222,9 @@ class Replayer {
     }
   }
 
+  const GivenModels& given_;
   std::map<std::string, std::string> sha256_;
-  std::map<std::string, std::unique_ptr<onnx::OnnxModel>> models_;
+  std::map<std::string, std::shared_ptr<const Model>> models_;
   std::map<std::string, ProblemInstance> specs_;  // of VNN-LIB 1.0
   std::map<std::string, Problem> problems_;       // of JSON specifications and VNN-LIB 2.0
 };
@@ -231,52 +233,71 @@ struct ReplayCommand {
   std::vector<std::string> paths;
   bool json = false, quiet = false;
 
-  int run() const {
+  // `told` hears of each one.
+  ordered_json run(const Session& session,
+                   const std::function<void(const ordered_json&)>& told) const {
     // All of them before any is run: a damaged one is an error, not a verdict.
     std::vector<RecordedFinding> findings;
     for (const std::string& path : paths) {
       for (const fs::path& folder : finding_folders(path)) findings.push_back(read_finding(folder));
     }
-    Replayer replayer;
+    Replayer replayer(session.models);
     size_t confirmed = 0;
     ordered_json rows = ordered_json::array();
     for (const RecordedFinding& finding : findings) {
       const Outcome outcome = replayer.replay(finding);
       confirmed += outcome.confirmed ? 1 : 0;
       const std::string id = fs::path(finding.folder).filename().string();
-      if (json) {
-        ordered_json& row = rows.emplace_back(ordered_json{{"id", id}, {"path", finding.folder}});
-        row.update(outcome.json);
-        row["confirmed"] = outcome.confirmed;
-        row["why"] = outcome.why;
-        row["recorded_margin"] = finding.margin ? ordered_json(*finding.margin) : ordered_json();
-      } else if (!outcome.confirmed || !quiet) {
-        std::cout << (outcome.confirmed ? "confirmed " : "NOT CONFIRMED ") << id << ": "
-                  << outcome.why << std::endl;
-      }
+      ordered_json& row = rows.emplace_back(ordered_json{{"id", id}, {"path", finding.folder}});
+      row.update(outcome.json);
+      row["confirmed"] = outcome.confirmed;
+      row["why"] = outcome.why;
+      row["recorded_margin"] = finding.margin ? ordered_json(*finding.margin) : ordered_json();
+      told(row);
     }
+    return {{"command", "replay"},
+            {"findings", findings.size()},
+            {"confirmed", confirmed},
+            {"results", rows}};
+  }
+
+  // For a terminal; the exit status.
+  int print() const {
+    const auto tell = [this](const ordered_json& row) {
+      const bool confirmed = row["confirmed"];
+      if (json || (confirmed && quiet)) return;
+      std::cout << (confirmed ? "confirmed " : "NOT CONFIRMED ") << row["id"].get<std::string>()
+                << ": " << row["why"].get<std::string>() << std::endl;
+    };
+    const ordered_json out = run(terminal_session(), tell);
     if (json) {
-      const ordered_json out = {{"command", "replay"},
-                                {"findings", findings.size()},
-                                {"confirmed", confirmed},
-                                {"results", rows}};
       std::cout << out.dump(2) << "\n";
     } else {
-      std::cout << confirmed << " of " << findings.size() << " findings confirmed\n";
+      std::cout << out["confirmed"] << " of " << out["findings"] << " findings confirmed\n";
     }
-    return confirmed == findings.size() ? kNothingFound : kFound;
+    return out["confirmed"] == out["findings"] ? kNothingFound : kFound;
   }
 };
 
-}  // namespace
-
-Action declare_replay(CLI::App& app) {
+std::shared_ptr<ReplayCommand> declare(CLI::App& app) {
   auto command = std::make_shared<ReplayCommand>();
   app.add_option("FINDING", command->paths, "Finding folders, or run folders: all their findings")
       ->required();
   app.add_flag("--json", command->json, "One JSON object on stdout");
   app.add_flag("--quiet", command->quiet, "Only what is not confirmed, and the count");
-  return [command] { return command->run(); };
+  return command;
+}
+
+}  // namespace
+
+Action declare_replay(CLI::App& app) {
+  return [command = declare(app)] { return command->print(); };
+}
+
+Call declare_replay_call(CLI::App& app) {
+  return [command = declare(app)](const Session& session) {
+    return command->run(session, [](const ordered_json&) {});
+  };
 }
 
 }  // namespace grapeshot::cli

@@ -1,6 +1,5 @@
 // grapeshot/cli/cmd_resume.cpp: `grapeshot resume`.
 #include <filesystem>
-#include <iostream>
 #include <memory>
 
 #include "grapeshot/base/error.h"
@@ -21,6 +20,7 @@ struct ResumeCommand {
   CommonOptions common;
 
   int run() const {
+    const Session session = terminal_session();
     RunFolder folder = RunFolder::reopen(path);
     const std::string file = (std::filesystem::path(folder.path()) / "run.json").string();
     const json run = read_json(file);
@@ -35,10 +35,12 @@ struct ResumeCommand {
     check_unchanged(run, same, file);
     const std::optional<State> state = folder.read_checkpoint();
     if (!state) {
-      std::cerr << "grapeshot: note: " << path << ": no checkpoint yet, beginning again\n";
+      session.note(path + ": no checkpoint yet, beginning again");
     }
     same["resumed"] = run.value("resumed", 0) + 1;
-    return run_fuzz(problem, options, folder, std::move(same), common, state ? &*state : nullptr);
+    const ordered_json summary = run_fuzz(problem, options, folder, std::move(same), common,
+                                          state ? &*state : nullptr, session);
+    return print_fuzz(summary, common);
   }
 
   // The files are still the ones that the run is about.

@@ -73,7 +73,7 @@ struct RunCommand {
       if (!path.empty()) check_can_write(path);
     }
     at::set_num_threads(1);  // as a lane of the loop computes
-    const std::unique_ptr<onnx::OnnxModel> net = open_model(model, input_shape(shape, data));
+    const std::unique_ptr<onnx::OnnxModel> net = open_network(model, input_shape(shape, data));
     GRAPESHOT_CHECK(output >= 0 && output < net->outputs(), kInvalidArgument, "--output ", output,
                     ": ", net->name(), " has outputs 0 to ", net->outputs() - 1);
     const at::Tensor x = read_rows(data, *net).to(float64 ? at::kDouble : at::kFloat);

@@ -4,17 +4,17 @@
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>
-#include <iostream>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "grapeshot/base/cores.h"
 #include "grapeshot/base/error.h"
-#include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/second_opinion.h"
 #include "grapeshot/cli/time_limit.h"
@@ -33,6 +33,10 @@ class Watcher final : public CampaignObserver {
   explicit Watcher(bool quiet) : live_(!quiet && isatty(STDERR_FILENO) == 1), quiet_(quiet) {
     latest_.best_margin = std::numeric_limits<double>::infinity();
   }
+  /// Tells the program that called.
+  explicit Watcher(const Session& session) : Watcher(/*quiet=*/true) {
+    progress_ = session.progress;
+  }
 
   void on_finding(const Finding& finding) override {
     const std::lock_guard lock(mutex_);
@@ -43,6 +47,11 @@ class Watcher final : public CampaignObserver {
     {
       const std::lock_guard lock(mutex_);
       latest_ = p;
+    }
+    if (progress_) {
+      progress_({{"seconds", p.seconds},
+                 {"inputs_checked", p.inputs_checked},
+                 {"best_margin", number(p.best_margin)}});
     }
     if (quiet_ || p.seconds < next_) return;
     next_ = live_ ? p.seconds + 0.25 : std::max(5., p.seconds * 1.5);
@@ -72,6 +81,7 @@ class Watcher final : public CampaignObserver {
   Progress latest_;
   std::optional<Finding> finding_;
   bool live_, quiet_;
+  std::function<void(const nlohmann::ordered_json& line)> progress_ = nullptr;
   std::atomic<bool> drew_ = false;
   double next_ = 0.;
 };
@@ -94,57 +104,94 @@ FalsifyAnswer answer_of(const Problem& problem, CampaignResult result,
   return out;
 }
 
-}  // namespace
-
-int falsify_in_time(const FalsifyRun& run, const std::function<int(const FalsifyAnswer&)>& report) {
-  GRAPESHOT_CHECK(run.timeout >= 0., kInvalidArgument, "--timeout must be at least 0");
-  // The limit counts from the start of the process. However short it is, files are read for a
-  // second: what is wrong with them is said.
-  Watcher watcher(run.quiet);
-  const int64_t threads = run.threads > 0 ? run.threads : core_count();
-  std::atomic<double> start_up_s = process_age_s();
-  const Problem nothing;
+struct Search {
   Problem problem;  // outlives the limit, which may look at it once it is loaded
   std::atomic<bool> loaded = false;
-  TimeLimit limit(std::max(run.timeout + kLateness_s, start_up_s + kReading_s), [&] {
-    // Something that cannot be stopped takes longer: perhaps another lane after a finding.
-    watcher.end_line();
-    CampaignResult result;
-    result.totals = watcher.latest();
-    result.lanes = threads;
-    const bool late = result.totals.inputs_checked == 0;
-    return report(answer_of(loaded ? std::as_const(problem) : nothing, std::move(result),
-                            watcher.finding(), start_up_s, late, false));
-  });
-  problem = load_problem(run.files);
-  loaded = true;
-  const Property& property = problem.instances[0].property;
-  const std::atomic<bool>& stop = stop_on_interrupt();
+  std::atomic<double> start_up_s = 0.;
+  bool empty = false, late = false;  // no input; no time for one
+  CampaignResult result;
+};
+
+int64_t threads_of(const FalsifyRun& run) {
+  return run.threads > 0 ? run.threads : core_count();
+}
+
+// `ready` is called when everything is read.
+void search_for(const FalsifyRun& run, const Session& session, Watcher& watcher, Search& s,
+                const std::function<void()>& ready) {
+  s.problem = load_problem(run.files, session.models);
+  s.loaded = true;
+  const ProblemInstance& instance = s.problem.instances[0];
+  const std::atomic<bool>& stop = session.stop();
   LoopOptions options;
   options.mutations = "portfolio";
   options.attacks = run.attacks;
   options.criterion = "none";
   options.seed = run.seed;
-  options.threads = threads;
+  options.threads = threads_of(run);
   CampaignParts parts;
   parts.make = falsify::make_portfolio;
-  ask_onnxruntime(parts, problem, run.confirm);
+  ask_onnxruntime(parts, s.problem, run.confirm);
   (void)falsify::parse_attacks(run.attacks);
-  const bool empty =
-      std::ranges::all_of(property.regions, [](const Region& r) { return r.box.empty; });
-  if (empty) {
-    std::cerr << "grapeshot: note: " << problem.instances[0].name
-              << ": no float32 input lies in its box, so that nothing can violate it\n";
+  s.empty =
+      std::ranges::all_of(instance.property.regions, [](const Region& r) { return r.box.empty; });
+  if (s.empty) {
+    session.note(instance.name +
+                 ": no float32 input lies in its box, so that nothing can violate it");
   }
-  start_up_s = process_age_s();
-  options.seconds = std::max(run.timeout - start_up_s - kClosing_s, 0.);
-  CampaignResult result;
-  const bool late = options.seconds <= 0.;
-  limit.move_to(std::max(run.timeout, start_up_s.load()) + kLateness_s);
-  if (!late) result = run_campaign(problem.campaign_models(), options, watcher, stop, parts);
+  s.start_up_s = session.age_s();
+  options.seconds = std::max(run.timeout - s.start_up_s - kClosing_s, 0.);
+  s.late = options.seconds <= 0.;
+  ready();
+  if (!s.late) {
+    s.result = run_campaign(s.problem.campaign_models(), options, watcher, stop, parts);
+  }
+}
+
+FalsifyAnswer answer_of(Search& s, const Watcher& watcher) {
+  return answer_of(s.problem, std::move(s.result), watcher.finding(), s.start_up_s, s.late,
+                   s.empty);
+}
+
+void check_timeout(const FalsifyRun& run) {
+  GRAPESHOT_CHECK(run.timeout >= 0., kInvalidArgument, "--timeout must be at least 0");
+}
+
+}  // namespace
+
+int falsify_in_time(const FalsifyRun& run, const std::function<int(const FalsifyAnswer&)>& report) {
+  check_timeout(run);
+  const Session session = terminal_session();
+  // The limit counts from the start of the process. However short it is, files are read for a
+  // second: what is wrong with them is said.
+  Watcher watcher(run.quiet);
+  const Problem nothing;
+  Search s;
+  s.start_up_s = session.age_s();
+  TimeLimit limit(std::max(run.timeout + kLateness_s, s.start_up_s + kReading_s), [&] {
+    // Something that cannot be stopped takes longer: perhaps another lane after a finding.
+    watcher.end_line();
+    CampaignResult result;
+    result.totals = watcher.latest();
+    result.lanes = threads_of(run);
+    const bool late = result.totals.inputs_checked == 0;
+    return report(answer_of(s.loaded ? std::as_const(s.problem) : nothing, std::move(result),
+                            watcher.finding(), s.start_up_s, late, false));
+  });
+  search_for(run, session, watcher, s,
+             [&] { limit.move_to(std::max(run.timeout, s.start_up_s.load()) + kLateness_s); });
   limit.claim();
   watcher.end_line();
-  return report(answer_of(problem, std::move(result), watcher.finding(), start_up_s, late, empty));
+  return report(answer_of(s, watcher));
+}
+
+void falsify(const FalsifyRun& run, const Session& session,
+             const std::function<void(const FalsifyAnswer&)>& report) {
+  check_timeout(run);
+  Watcher watcher(session);
+  Search s;
+  search_for(run, session, watcher, s, [] {});
+  report(answer_of(s, watcher));
 }
 
 }  // namespace grapeshot::cli

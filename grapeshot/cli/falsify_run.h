@@ -8,6 +8,7 @@
 #include <string>
 
 #include "grapeshot/cli/problem.h"
+#include "grapeshot/cli/session.h"
 #include "grapeshot/core/campaign.h"
 
 namespace grapeshot::cli {
@@ -40,5 +41,10 @@ struct FalsifyRun {
 /// Reads the files, searches and calls `report` once, by the time limit even where something cannot
 /// be stopped (from another thread then); returns what it returns. Throws as load_problem does.
 int falsify_in_time(const FalsifyRun& run, const std::function<int(const FalsifyAnswer&)>& report);
+
+/// The same for a program that called, which hears of progress and ends the work by itself: the
+/// limit counts from the call, and what cannot be stopped is waited for.
+void falsify(const FalsifyRun& run, const Session& session,
+             const std::function<void(const FalsifyAnswer&)>& report);
 
 }  // namespace grapeshot::cli

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/io/npy.h"
 
 namespace grapeshot::cli {
@@ -21,7 +22,7 @@ bool is_bit(double v) {
 
 }  // namespace
 
-FreeInputs::FreeInputs(const ProblemFiles& files, const onnx::OnnxModel& model, int64_t rows)
+FreeInputs::FreeInputs(const ProblemFiles& files, const Model& model, int64_t rows)
     : files_(files), inputs_(model.inputs()) {
   if (!files.frozen.empty()) {
     const NpyArray given = read_npy(files.frozen);
@@ -33,7 +34,7 @@ FreeInputs::FreeInputs(const ProblemFiles& files, const onnx::OnnxModel& model, 
                     ": holds other values than 0 (free) and 1 (frozen)");
     frozen_.assign(given.values.begin(), given.values.end());
   }
-  if (!files.mask.empty()) find_mask(model);
+  if (!files.mask.empty()) find_mask(need_onnx(model, "--mask"));
 }
 
 void FreeInputs::find_mask(const onnx::OnnxModel& model) {

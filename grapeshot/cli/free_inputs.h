@@ -16,7 +16,7 @@ class FreeInputs {
   /// For `rows` rows of files.data. `files.frozen`: 0 or 1 for every input, of each row or of all;
   /// 1 never changes. `files.mask`: an input of the model that says of every token, 1 or 0, whether
   /// it is there. Throws Error{kInvalidArgument} naming the file, or the model, that does not fit.
-  FreeInputs(const ProblemFiles& files, const onnx::OnnxModel& model, int64_t rows);
+  FreeInputs(const ProblemFiles& files, const Model& model, int64_t rows);
 
   /// Takes from the box of data row `row`, `x` [D], what may not change: frozen inputs, bits of the
   /// mask, and what belongs to tokens that are not there. Up to `files.drop` of the bits that are 1

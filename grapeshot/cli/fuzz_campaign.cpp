@@ -1,6 +1,7 @@
 #include "grapeshot/cli/fuzz_campaign.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
@@ -9,9 +10,9 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/fuzz_reporter.h"
-#include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/machine.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/recorded_finding.h"
 #include "grapeshot/cli/robust_accuracy.h"
 #include "grapeshot/core/coverage.h"
@@ -93,11 +94,11 @@ void print_summary(const ordered_json& s) {
 }
 
 // What makes a model slower or harder than it looks, once.
-void note_model(const ProblemModel& each) {
-  const auto note = [&](const auto&... parts) {
-    std::cerr << "grapeshot: note: " << str(each.path, ": ", parts...) << "\n";
-  };
-  const onnx::OnnxModel& net = *each.model;
+void note_model(const ProblemModel& each, const Session& session) {
+  const auto note = [&](const auto&... parts) { session.note(str(each.path, ": ", parts...)); };
+  const onnx::OnnxModel* read = as_network(*each.model);
+  if (read == nullptr) return;
+  const onnx::OnnxModel& net = *read;
   if (!net.fallback().empty()) note("runs row by row: ", net.fallback());
   if (!net.islands().empty()) {
     note(net.islands().size(),
@@ -136,18 +137,18 @@ std::vector<std::string> settle_findings(const RunFolder& folder, CampaignResult
 
 }  // namespace
 
-int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& folder,
-             ordered_json run, const CommonOptions& common, const State* resume,
-             const AfterRun& after) {
-  for (const ProblemModel& each : problem.models) note_model(each);
+ordered_json run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& folder,
+                      ordered_json run, const CommonOptions& common, const State* resume,
+                      const Session& session) {
+  for (const ProblemModel& each : problem.models) note_model(each, session);
   // From here on an interrupt ends with a complete run folder.
-  const std::atomic<bool>& stop = stop_on_interrupt();
+  const std::atomic<bool>& stop = session.stop();
   run["options"] = to_json(options);
   run["machine"] = describe_machine();
   folder.write_json("run.json", run);
-  LiveView view(run, common);
-  FuzzReporter reporter(problem, folder, options.seed, view);
-  const double start_up_s = process_age_s();
+  LiveView view(run, common, session);
+  FuzzReporter reporter(problem, folder, options.seed, view, session);
+  const double start_up_s = session.age_s();
   CampaignParts parts;
   if (options.mutations == "portfolio") parts.make = falsify::make_portfolio;
   if (options.checkpoint_s > 0.) {
@@ -166,13 +167,17 @@ int run_fuzz(const Problem& problem, const LoopOptions& options, RunFolder& fold
   ordered_json summary = summarize(problem, result, options, folder, start_up_s, ids);
   if (!words.is_null()) summary["words"] = words;
   folder.write_json("summary.json", summary);
+  return summary;
+}
+
+int print_fuzz(const ordered_json& summary, const CommonOptions& common, const AfterRun& after) {
   if (common.json) {
     std::cout << summary.dump(2) << "\n";
   } else {
     print_summary(summary);
   }
-  return finish_run(folder.path(), after, !common.json,
-                    result.totals.broken > 0 ? kFound : kNothingFound);
+  return finish_run(summary["out"].get<std::string>(), after, !common.json,
+                    summary["instances_falsified"].get<int64_t>() > 0 ? kFound : kNothingFound);
 }
 
 }  // namespace grapeshot::cli

@@ -45,7 +45,8 @@ ordered_json fuzz_counts(const Progress& p) {
 }
 
 void FuzzReporter::on_finding(const Finding& finding) {
-  (void)folder_.write_finding(problem_, finding, seed_);
+  const std::string id = folder_.write_finding(problem_, finding, seed_);
+  if (session_.found) session_.found(id, finding);
 }
 
 void FuzzReporter::on_progress(const Progress& p) {

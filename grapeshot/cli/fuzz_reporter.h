@@ -8,6 +8,7 @@
 #include "grapeshot/cli/live_view.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/run_folder.h"
+#include "grapeshot/cli/session.h"
 #include "grapeshot/core/campaign.h"
 
 namespace grapeshot::cli {
@@ -18,8 +19,9 @@ namespace grapeshot::cli {
 /// Findings to disk at once, progress to stats.jsonl and to whoever watches.
 class FuzzReporter final : public CampaignObserver {
  public:
-  FuzzReporter(const Problem& problem, RunFolder& folder, uint64_t seed, LiveView& view)
-      : problem_(problem), folder_(folder), seed_(seed), view_(view) {}
+  FuzzReporter(const Problem& problem, RunFolder& folder, uint64_t seed, LiveView& view,
+               const Session& session)
+      : problem_(problem), folder_(folder), seed_(seed), view_(view), session_(session) {}
 
   void on_finding(const Finding& finding) override;
   void on_note(const std::string& text) override { view_.note(text); }
@@ -30,6 +32,7 @@ class FuzzReporter final : public CampaignObserver {
   RunFolder& folder_;
   uint64_t seed_;
   LiveView& view_;
+  const Session& session_;
   double next_stats_ = 0.;
 };
 

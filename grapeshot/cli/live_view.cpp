@@ -28,9 +28,11 @@ constexpr double kBetween_s = 0.2;
 
 }  // namespace
 
-LiveView::LiveView(const nlohmann::ordered_json& run, const CommonOptions& common) {
+LiveView::LiveView(const nlohmann::ordered_json& run, const CommonOptions& common,
+                   const Session& session)
+    : session_(session) {
   const bool moves = can_draw(STDERR_FILENO);
-  kind_ = common.quiet                    ? Kind::kNothing
+  kind_ = common.quiet || session.progress ? Kind::kNothing
           : common.screen.value_or(moves) ? Kind::kScreen
           : moves                         ? Kind::kLine
                                           : Kind::kLines;
@@ -46,12 +48,13 @@ LiveView::~LiveView() {
 }
 
 bool LiveView::due() const {
-  return kind_ != Kind::kNothing && seconds_since(shown_) >= kBetween_s;
+  return (kind_ != Kind::kNothing || session_.progress) && seconds_since(shown_) >= kBetween_s;
 }
 
 void LiveView::show(const nlohmann::ordered_json& line) {
-  if (kind_ == Kind::kNothing) return;
   shown_ = Clock::now();
+  if (session_.progress) session_.progress(line);
+  if (kind_ == Kind::kNothing) return;
   const json plain(line);
   const std::lock_guard lock(mutex_);
   standing_.take(properties::Field(plain, "stats"));
@@ -83,7 +86,8 @@ void LiveView::note(const std::string& text) {
     notes_.push_back(text);
     return;
   }
-  std::cerr << (drew_ ? "\r\x1b[K" : "") << "grapeshot: note: " << text << "\n";
+  if (drew_) std::cerr << "\r\x1b[K";
+  session_.note(text);
 }
 
 void LiveView::close() {
@@ -95,7 +99,7 @@ void LiveView::close() {
   }
   if (thread_.joinable()) thread_.join();
   if (drew_) std::fputc('\n', stderr);
-  for (const std::string& text : notes_) std::cerr << "grapeshot: note: " << text << "\n";
+  for (const std::string& text : notes_) session_.note(text);
 }
 
 void LiveView::run_screen() {

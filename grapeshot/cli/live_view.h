@@ -16,14 +16,16 @@
 
 #include "grapeshot/base/deadline.h"
 #include "grapeshot/cli/options.h"
+#include "grapeshot/cli/session.h"
 #include "grapeshot/cli/standing.h"
 
 namespace grapeshot::cli {
 
 class LiveView {
  public:
-  /// `run` is what run.json says.
-  LiveView(const nlohmann::ordered_json& run, const CommonOptions& common);
+  /// `run` is what run.json says. `session`, which outlives this, hears of everything in place of the
+  /// terminal where a program called.
+  LiveView(const nlohmann::ordered_json& run, const CommonOptions& common, const Session& session);
   ~LiveView();
   LiveView(const LiveView&) = delete;
   LiveView& operator=(const LiveView&) = delete;
@@ -43,6 +45,7 @@ class LiveView {
   void run_screen();
   void print_line();
 
+  const Session& session_;
   Kind kind_;
   Clock::time_point shown_ = {};
   double next_line_ = 0.;

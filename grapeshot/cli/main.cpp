@@ -1,24 +1,20 @@
 // grapeshot/cli/main.cpp: the program: parses, runs a command, turns errors into exit statuses.
-#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <limits>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
-#include <malloc.h>
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
-#include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/machine.h"
+#include "grapeshot/cli/process.h"
 #include "grapeshot/io/file.h"
 
 namespace {
@@ -27,18 +23,8 @@ using grapeshot::Error;
 using grapeshot::ErrorCode;
 namespace cli = grapeshot::cli;
 
-// A damaged file may have line breaks and worse in its names.
-std::string one_line(std::string_view text) {
-  std::string out;
-  for (const char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7f ? grapeshot::printable({&c, 1}) : std::string(1, c);
-  }
-  return out;
-}
-
 int report(const Error& error, bool verbose) {
-  std::cerr << "grapeshot: " << one_line(error.what()) << "\n";
+  std::cerr << "grapeshot: " << cli::one_line(error.what()) << "\n";
   if (verbose) {
     const auto& at = error.thrown_at();
     std::cerr << "  thrown at " << at.file_name() << ":" << at.line() << "\n";
@@ -50,26 +36,9 @@ int report(const Error& error, bool verbose) {
 
 // One line for a command line that does not parse.
 std::string usage_message(const CLI::App* app, const CLI::Error& error) {
-  std::string what = error.what();
-  // A sentence, but not the name of a positional such as SPEC.
-  const auto letter = [&](size_t i) { return static_cast<unsigned char>(what[i]); };
-  if (what.size() > 1 && std::isupper(letter(1)) == 0) {
-    what[0] = static_cast<char>(std::tolower(letter(0)));
-  }
   const auto parsed = app->get_subcommands();
   const std::string command = parsed.empty() ? std::string() : parsed[0]->get_name() + " ";
-  return "grapeshot: " + what + "; see `grapeshot " + command + "--help`\n";
-}
-
-// A pass allocates and frees the same tensors again and again. By default glibc gives large ones
-// back to the system every time, and then the kernel clears every page anew: up to 30 % of a pass.
-// Larger blocks than those of a pass that fits the cache are given back.
-void keep_freed_memory() {
-#ifdef __GLIBC__
-  mallopt(M_MMAP_THRESHOLD, 1 << 26);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  mallopt(M_TOP_PAD, 16 << 20);
-#endif
+  return "grapeshot: " + cli::usage_sentence(error) + "; see `grapeshot " + command + "--help`\n";
 }
 
 int run(int argc, char** argv) {
@@ -139,7 +108,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  keep_freed_memory();
+  cli::keep_freed_memory();
   FLAGS_caffe2_log_level = 2;  // what torch notes on the way is for its own developers
   leave(run(argc, argv));
 }

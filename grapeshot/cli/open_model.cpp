@@ -1,6 +1,7 @@
 #include "grapeshot/cli/open_model.h"
 
 #include <charconv>
+#include <filesystem>
 #include <utility>
 
 #include "grapeshot/base/error.h"
@@ -39,17 +40,41 @@ std::vector<int64_t> input_shape(const std::string& shape, const std::string& da
   return out;
 }
 
-void check_is_onnx(const onnx::OnnxModel& model, std::string_view what) {
-  GRAPESHOT_CHECK(!torchscript::is_torchscript(model.network()), kUnsupported, model.name(),
-                  ": is TorchScript, a module as a whole: ", what, " needs an ONNX file");
+const onnx::OnnxModel* as_network(const Model& model) {
+  return dynamic_cast<const onnx::OnnxModel*>(&model);
 }
 
-std::unique_ptr<onnx::OnnxModel> open_model(const std::string& path, std::vector<int64_t> shape) {
+bool is_script(const Model& model) {
+  const onnx::OnnxModel* net = as_network(model);
+  return net != nullptr && torchscript::is_torchscript(net->network());
+}
+
+const onnx::OnnxModel& need_onnx(const Model& model, std::string_view what) {
+  const onnx::OnnxModel* net = as_network(model);
+  GRAPESHOT_CHECK(net != nullptr, kUnsupported, model.name(), ": is a function of Python: ", what,
+                  " needs an ONNX file");
+  GRAPESHOT_CHECK(!is_script(model), kUnsupported, model.name(),
+                  ": is TorchScript, a module as a whole: ", what, " needs an ONNX file");
+  return *net;
+}
+
+std::string absolute_path(const std::string& path) {
+  return std::filesystem::absolute(resolve_file(path)).lexically_normal().string();
+}
+
+std::unique_ptr<onnx::OnnxModel> open_network(const std::string& path, std::vector<int64_t> shape) {
   const std::string bytes = read_file(path);
   if (torchscript::is_torch_file(bytes, path)) {
     return torchscript::parse_torchscript(bytes, path, std::move(shape));
   }
   return std::make_unique<onnx::OnnxModel>(onnx::parse_graph(bytes, path));
+}
+
+std::shared_ptr<const Model> open_model(const std::string& path, std::vector<int64_t> shape,
+                                        const GivenModels& given) {
+  const auto known = given.find(path);
+  if (known != given.end()) return known->second;
+  return open_network(path, std::move(shape));
 }
 
 }  // namespace grapeshot::cli

@@ -36,7 +36,7 @@ ordered_json numbers(const at::Tensor& y) {
 
 }  // namespace
 
-OtherRuntime::OtherRuntime(const onnx::OnnxModel& model, std::string path)
+OtherRuntime::OtherRuntime(const Model& model, std::string path)
     : path_(std::move(path)),
       sha256_(sha256_file(path_)),
       outputs_(model.outputs()),

@@ -8,8 +8,8 @@
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
 
+#include "grapeshot/core/model.h"
 #include "grapeshot/diff/runtime_oracle.h"
-#include "grapeshot/io/onnx/model.h"
 #include "grapeshot/io/onnxruntime.h"
 
 namespace grapeshot::cli {
@@ -23,7 +23,7 @@ class OtherRuntime {
  public:
   /// Runs the file at `path`, absolute. Throws Error{kInvalidArgument} where there is no library,
   /// it cannot be loaded or refuses the file, and for a file of other sizes than `model`.
-  OtherRuntime(const onnx::OnnxModel& model, std::string path);
+  OtherRuntime(const Model& model, std::string path);
 
   /// [n, K] float64 of x [n, D] float32: in one call where the file leaves the number of rows open
   /// and gives in a batch what it gives alone, else row by row.

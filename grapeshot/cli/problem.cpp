@@ -10,6 +10,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/free_inputs.h"
+#include "grapeshot/cli/given_model.h"
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/network_files.h"
 #include "grapeshot/cli/open_model.h"
@@ -30,22 +31,18 @@ namespace {
 constexpr const char* kInputFiles[] = {"instances", "data",       "labels", "frozen",
                                        "stats",     "vocabulary", "words"};
 
-std::string absolute(const std::string& path) {
-  return std::filesystem::absolute(resolve_file(path)).lexically_normal().string();
-}
-
 class Loader {
  public:
-  explicit Loader(const ProblemFiles& files)
-      : networks_(files.networks), shape_(input_shape(files.shape, files.data)) {}
+  Loader(const ProblemFiles& files, const GivenModels& given)
+      : networks_(files.networks), shape_(input_shape(files.shape, files.data)), given_(given) {}
 
   // `shape` is for TorchScript.
   size_t model(const std::string& path, const std::vector<int64_t>& shape) {
     const auto known = index_.find(path);
     if (known != index_.end()) return known->second;
     // Read first: a file that has no end fails there, where there is a limit.
-    std::unique_ptr<onnx::OnnxModel> net = std::move(bases_[path]);
-    if (!net) net = open_model(path, shape);
+    std::shared_ptr<const Model> net = std::move(bases_[path]);
+    if (!net) net = open_model(path, shape, given_);
     problem_.models.push_back({path, sha256_file(path), std::move(net)});
     return index_[path] = problem_.models.size() - 1;
   }
@@ -82,8 +79,8 @@ class Loader {
   }
 
   void add_data(const ProblemFiles& files) {
-    const size_t index = model(absolute(files.model), shape_);
-    const onnx::OnnxModel& net = *problem_.models[index].model;
+    const size_t index = model(absolute_path(files.model), shape_);
+    const Model& net = *problem_.models[index].model;
     const NpyArray x = read_npy(files.data);
     const int64_t n = x.shape.empty() ? 0 : x.shape[0];
     const auto size = static_cast<int64_t>(x.values.size());
@@ -100,7 +97,8 @@ class Loader {
     const FreeInputs free(files, net, n);
     const Perturbation perturbation(files.change, net.inputs(), net.outputs(), files.data);
     if (!files.vocabulary.empty()) {
-      problem_.vocabulary = std::make_unique<Vocabulary>(files.vocabulary, files.words, net);
+      problem_.vocabulary = std::make_unique<Vocabulary>(files.vocabulary, files.words,
+                                                         need_onnx(net, "--vocabulary"));
     }
     for (int64_t i = 0; i < n; ++i) {
       const std::span<const double> row(x.values.data() + i * net.inputs(),
@@ -171,20 +169,22 @@ class Loader {
   }
 
   // The file's network as it is, which may not be searched itself.
-  const onnx::OnnxModel& base(const std::string& path) {
+  const Model& base(const std::string& path) {
     if (const auto known = index_.find(path); known != index_.end()) {
       return *problem_.models[known->second].model;
     }
-    std::unique_ptr<onnx::OnnxModel>& net = bases_[path];
-    if (!net) net = open_model(path, shape_);
+    std::shared_ptr<const Model>& net = bases_[path];
+    if (!net) net = open_model(path, shape_, given_);
     return *net;
   }
 
   // The number of a network that was written from that of `path` and perhaps others.
-  size_t written(const std::string& path, std::string bytes, const std::string& own = {}) {
+  size_t written(const std::string& path, std::string bytes, const std::string& own = {},
+                 onnx::OnnxModel::Settle settle = {}) {
     const std::string key = str(path, "\n", sha256(bytes), own);
     if (const auto known = index_.find(key); known != index_.end()) return known->second;
-    auto net = std::make_unique<onnx::OnnxModel>(onnx::parse_graph(bytes, path));
+    auto net = std::make_shared<onnx::OnnxModel>(onnx::parse_graph(bytes, path));
+    if (settle) net->settle_with(std::move(settle));
     problem_.models.push_back({path, sha256_file(path), std::move(net), "", std::move(bytes)});
     return index_[key] = problem_.models.size() - 1;
   }
@@ -196,12 +196,9 @@ class Loader {
     std::map<std::string, std::string> bytes;
     for (size_t n = 0; n < query->networks.size(); ++n) {
       const std::string& path = instance.networks[n];
-      const onnx::OnnxModel& net = base(path);
+      const onnx::OnnxModel& net = need_onnx(base(path), "VNN-LIB 2.0");
       onnx::check_declared(*query, n, net);
-      if (!query->plain()) {
-        check_is_onnx(net, "a query of relations or several networks");
-        if (!bytes.contains(path)) bytes[path] = read_file(path);
-      }
+      if (!query->plain() && !bytes.contains(path)) bytes[path] = read_file(path);
       files.push_back({path, bytes[path], &net});
     }
     drop_empty(query->property);
@@ -211,17 +208,16 @@ class Loader {
     } else {
       // A model of its own: what extra outputs mean is in digits that its float32 numbers drop.
       instance.model = written(instance.networks[0], onnx::joined_model(*query, files),
-                               query->extras.empty() ? std::string() : instance.spec);
-      problem_.models[instance.model].model->settle_with(
-          [query](std::span<const double> x, std::span<double> y) {
-            query::settle_extras(*query, x, y);
-          });
+                               query->extras.empty() ? std::string() : instance.spec,
+                               [query](std::span<const double> x, std::span<double> y) {
+                                 query::settle_extras(*query, x, y);
+                               });
     }
     instance.query = std::move(query);
   }
 
   void read_json_spec(const std::string& model_path, ProblemInstance& instance) {
-    const onnx::OnnxModel& net = base(model_path);
+    const Model& net = base(model_path);
     const properties::Subject subject{
         net.name(), net.inputs(), net.outputs(), net.input_shape(),
         [&net](std::span<const float> x) {
@@ -233,10 +229,11 @@ class Loader {
     auto spec = std::make_shared<properties::Specification>(
         properties::read_specification(instance.spec, subject));
     instance.property = std::move(spec->property);
-    if (spec->pair) check_is_onnx(net, "a specification of two runs");
     instance.model =
-        spec->pair ? written(model_path,
-                             onnx::pair_model(read_file(model_path), model_path, net, *spec->pair))
+        spec->pair ? written(model_path, onnx::pair_model(
+                                             read_file(model_path), model_path,
+                                             need_onnx(net, "a specification of two runs"),
+                                             *spec->pair))
                    : model(model_path, shape_);
     instance.json = std::move(spec);
   }
@@ -261,7 +258,8 @@ class Loader {
   std::vector<int64_t> shape_;  // of an input of TorchScript, or none
   int64_t families_ = 0;
   std::map<std::string, size_t> index_;
-  std::map<std::string, std::unique_ptr<onnx::OnnxModel>> bases_;
+  std::map<std::string, std::shared_ptr<const Model>> bases_;
+  const GivenModels& given_;
 };
 
 }  // namespace
@@ -293,7 +291,7 @@ bool needs_networks(const std::string& spec) {
   return properties::is_specification(spec) || query::is_query(read_file(spec));
 }
 
-void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec) {
+void check_fits(const Model& model, const Property& property, const std::string& spec) {
   const auto check = [&](char variable, const char* kind, int64_t declared, int64_t expected) {
     GRAPESHOT_CHECK(declared == expected, kInvalidArgument, spec, ": declares ", declared, " ",
                     kind, "s (", variable, "_i), ", model.name(), " has ", expected);
@@ -342,7 +340,9 @@ Property top1_property(Box box, int64_t label, int64_t outputs) {
 }
 
 nlohmann::ordered_json to_json(const ProblemFiles& files) {
-  const auto whole = [](const std::string& path) { return path.empty() ? path : absolute(path); };
+  const auto whole = [](const std::string& path) {
+    return path.empty() ? path : absolute_path(path);
+  };
   nlohmann::ordered_json out = {{"model", whole(files.model)},
                                 {"specs", nlohmann::ordered_json::array()},
                                 {"instances", whole(files.instances)},
@@ -356,10 +356,10 @@ nlohmann::ordered_json to_json(const ProblemFiles& files) {
                                 {"stats", whole(files.stats)},
                                 {"shape", files.shape}};
   out.update(to_json(files.change));
-  for (const std::string& spec : files.specs) out["specs"].push_back(absolute(spec));
+  for (const std::string& spec : files.specs) out["specs"].push_back(absolute_path(spec));
   for (const std::string& each : files.networks) {
     const auto [name, file] = network_option(each);
-    out["networks"].push_back(str(name, "=", absolute(file)));
+    out["networks"].push_back(str(name, "=", absolute_path(file)));
   }
   for (const char* key : kInputFiles) {
     const std::string path = out[key];
@@ -397,8 +397,8 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
   return files;
 }
 
-Problem load_problem(const ProblemFiles& files) {
-  Loader loader(files);
+Problem load_problem(const ProblemFiles& files, const GivenModels& given) {
+  Loader loader(files, given);
   if (!files.instances.empty()) {
     for (const InstanceRow& row : read_instances(files.instances)) {
       loader.add_spec(row.model, row.spec, files.change.step());
@@ -406,9 +406,9 @@ Problem load_problem(const ProblemFiles& files) {
   } else if (!files.data.empty()) {
     loader.add_data(files);
   } else {
-    const std::string model = files.model.empty() ? std::string() : absolute(files.model);
+    const std::string model = files.model.empty() ? std::string() : absolute_path(files.model);
     for (const std::string& spec : files.specs) {
-      loader.add_spec(model, absolute(spec), files.change.step());
+      loader.add_spec(model, absolute_path(spec), files.change.step());
     }
   }
   if (!files.stats.empty()) loader.add_profile(files.stats);

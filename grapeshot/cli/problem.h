@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "grapeshot/cli/perturbation.h"
+#include "grapeshot/cli/session.h"
 #include "grapeshot/cli/vocabulary.h"
 #include "grapeshot/core/campaign.h"
 #include "grapeshot/core/profile.h"
@@ -46,7 +47,7 @@ struct ProblemInstance {
 struct ProblemModel {
   std::string path;    ///< absolute, as found (perhaps .gz)
   std::string sha256;  ///< of the file
-  std::unique_ptr<onnx::OnnxModel> model;
+  std::shared_ptr<const Model> model;
   std::string variant = {};  ///< of its weights (io/onnx/variant.h), or ""
   /// Where several runs are searched, of one file's network or of several: `model` as bytes.
   std::string pair = {};
@@ -83,9 +84,9 @@ struct ProblemFiles {
 [[nodiscard]] nlohmann::ordered_json to_json(const ProblemFiles& files);
 [[nodiscard]] ProblemFiles problem_files(const nlohmann::json& object, const std::string& path);
 
-/// Reads everything before anything runs. Throws Error naming the file that is wrong; a
-/// specification whose numbers of variables are not the model's names both.
-[[nodiscard]] Problem load_problem(const ProblemFiles& files);
+/// Reads everything before anything runs, but for models that are `given`. Throws Error naming the
+/// file that is wrong; a specification whose numbers of variables are not the model's names both.
+[[nodiscard]] Problem load_problem(const ProblemFiles& files, const GivenModels& given = {});
 
 /// Whether a specification says what it means of its networks only: a JSON or VNN-LIB 2.0 file.
 /// Throws as read_file does.
@@ -104,7 +105,7 @@ struct ProblemFiles {
 
 /// Throws Error{kInvalidArgument} naming `spec` when it declares other numbers of inputs or outputs
 /// than `model` has.
-void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec);
+void check_fits(const Model& model, const Property& property, const std::string& spec);
 
 /// x +- eps, rounded inwards.
 [[nodiscard]] Box box_around(std::span<const double> x, double eps);

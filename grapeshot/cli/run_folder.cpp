@@ -139,8 +139,8 @@ RunFolder RunFolder::reopen(const std::string& path) {
 
 RunFolder::RunFolder(const std::string& path, bool again)
     : path_(fs::absolute(path).lexically_normal().string()) {
-  const auto there = [&] { return fs::exists(fs::path(path_) / "run.json"); };
-  GRAPESHOT_CHECK(there() || !again, kNotFound, path, ": no run folder (no run.json in it)");
+  GRAPESHOT_CHECK(!again || fs::exists(fs::path(path_) / "run.json"), kNotFound, path,
+                  ": no run folder (no run.json in it)");
   std::error_code failure;
   fs::create_directories(fs::path(path_) / "findings", failure);
   GRAPESHOT_CHECK(!failure, kInvalidArgument, path,
@@ -152,9 +152,7 @@ RunFolder::RunFolder(const std::string& path, bool again)
     lock_ = FileLock((fs::path(path_) / "lock").string());
   }
   GRAPESHOT_CHECK(lock_.held(), kInvalidArgument, path, ": another process works on this run");
-  GRAPESHOT_CHECK(again || !there(), kInvalidArgument, path,
-                  ": holds an earlier run; `grapeshot resume` goes on with it, or choose another "
-                  "--out");
+  if (!again) check_is_new(path);
   // A process that was killed while it wrote leaves a part.
   const fs::path checkpoint = fs::path(path_) / "checkpoint";
   for (const fs::directory_entry& each : fs::directory_iterator(checkpoint, failure)) {
@@ -163,6 +161,12 @@ RunFolder::RunFolder(const std::string& path, bool again)
   if (again) end_at_line(fs::path(path_) / "stats.jsonl");
   stats_.open(fs::path(path_) / "stats.jsonl", again ? std::ios::app : std::ios::trunc);
   GRAPESHOT_CHECK(stats_.good(), kInvalidArgument, path, ": cannot be written");
+}
+
+void RunFolder::check_is_new(const std::string& path) {
+  GRAPESHOT_CHECK(!fs::exists(fs::path(path) / "run.json"), kInvalidArgument, path,
+                  ": holds an earlier run; `grapeshot resume` goes on with it, or choose another "
+                  "--out");
 }
 
 void RunFolder::write_json(const std::string& name, const ordered_json& value) const {

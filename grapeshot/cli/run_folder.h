@@ -40,6 +40,8 @@ class RunFolder {
   explicit RunFolder(const std::string& path);
   /// The folder of an earlier run; throws Error{kNotFound} when `path` holds none.
   [[nodiscard]] static RunFolder reopen(const std::string& path);
+  /// Throws Error{kInvalidArgument} when `path` holds an earlier run.
+  static void check_is_new(const std::string& path);
   // Either throws Error{kInvalidArgument} while another process works there.
 
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -57,7 +57,7 @@ void ask_onnxruntime(CampaignParts& parts, const Problem& problem, const std::st
                   "--confirm ort: no libonnxruntime.so was found; set GRAPESHOT_ONNXRUNTIME to "
                   "its path");
   for (const ProblemModel& each : problem.models) {
-    if (confirm == "ort") check_is_onnx(*each.model, "ONNX Runtime, which --confirm ort asks,");
+    if (confirm == "ort") (void)need_onnx(*each.model, "ONNX Runtime, which --confirm ort asks,");
   }
   if (library.empty()) return;
   const bool must = confirm == "ort";

@@ -8,6 +8,7 @@ import argparse
 import collections
 import json
 import pathlib
+import re
 import sys
 
 import conformance
@@ -61,6 +62,17 @@ EXCLUDED = """## Not implemented
 """
 
 
+# Why cases differ where both sides mean what they say.
+DISPUTED = {
+    r"test_adam_multiple": "The case was computed with another epsilon than its file leaves it at.",
+    r"test_attention_.*softcap": "Written before the definition was revised: the cap comes before the mask now.",
+    r"test_equal_string.*": "Texts, as those of the operators left out.",
+    r"test_dft_inverse.*": "Rounding around 0, beyond 1e-7.",
+    r"test_l2normalization_axis_0": "0 / 0, which is 0 here, as the newer definition has it.",
+    r"test_resize_downsample_scales_.*_align_corners": "Corners of the whole size of the result, as in ONNX Runtime.",
+}
+
+
 def listed(family):
     done = nets.grapeshot("list", family, "--json")
     if done.returncode:
@@ -84,13 +96,24 @@ def types_of(cases):
     return out
 
 
+def reason_of(case, excluded):
+    """Why a case does not pass, in a sentence."""
+    for name in case["operators"]:
+        if name in excluded:
+            return f"{name}: {excluded[name]}"
+    for pattern, why in DISPUTED.items():
+        if re.fullmatch(pattern, case["case"]):
+            return why
+    return case["reason"].split("): ", 1)[-1].replace("|", "\\|").replace("\n", " ")
+
+
 def failures(cases):
     """Lines of the cases that do not pass, joined by their reasons."""
+    excluded = {row["name"]: row["summary"] for row in listed("excluded-operators")}
     groups = collections.defaultdict(list)
     for case in cases:
         if case["result"] != "pass":
-            reason = case["reason"].split(": ", 1)[-1] if case["result"] == "unsupported" else case["reason"]
-            groups[reason.replace("|", "\\|").replace("\n", " ")].append(case["case"])
+            groups[reason_of(case, excluded)].append(case["case"].removeprefix("test_"))
     return "\n".join(f"| {', '.join(names)} | {reason} |" for reason, names in sorted(groups.items()))
 
 

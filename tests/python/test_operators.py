@@ -342,3 +342,26 @@ def test_missing_inputs_are_an_error_not_a_crash(op, probe):
         path.write_bytes(net(nodes, (1, 2, 4, 4), opset=13))
         answer = probe.ask(f"{path}\t{data}\t{probe.folder}/missing\t0\n")
         assert "net_probe" not in answer, f"{inputs or 'no input'}: {answer}"
+
+
+# --- gradients ---------------------------------------------------------------------------------------
+
+
+def test_the_list_says_through_which_operators_gradients_flow(probe):
+    done = json.loads(nets.grapeshot("list", "operators", "--json").stdout)["operators"]
+    wrong = {}
+    for row in done:
+        sizes = []
+        for case in CASES[row["name"]]:
+            kinds = {n.op_type for n in onnx.load_from_string(case.model).graph.node}
+            # Other layers may have a way round an operator.
+            if row["gradient"] or kinds <= {row["name"].rpartition(".")[2], "Cast"}:
+                probe.count += 1
+                out = probe.folder / f"flow{probe.count}"
+                _, _, gradient, answer = probe.run(write(case, out), case.x, out, 0)
+                sizes.append(0.0 if answer else float(np.abs(np.nan_to_num(gradient)).max()))
+            if row["gradient"] and sizes and sizes[-1] > 0:
+                break
+        if bool(row["gradient"]) != (max(sizes, default=0.0) > 0):
+            wrong[row["name"]] = sizes[:3]
+    assert wrong == {}

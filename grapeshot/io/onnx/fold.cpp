@@ -91,7 +91,8 @@ class Folding {
     }
     const Node node = bound.node;
     const bool varying = reads_varying_shape(bound.node);
-    const bool asks_shape = bound.node.op == "Shape" || bound.node.op == "Size";
+    const bool asks_shape =
+        bound.node.op == "Shape" || bound.node.op == "Size" || bound.node.op == "EyeLike";
     if (varying && asks_shape) bound.batched = kNoInput;
     if (varying && !bound.bodies.empty()) bound.batched = kNoInput;
     const Values out = first_run(bound, in);

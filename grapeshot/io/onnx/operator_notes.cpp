@@ -32,6 +32,7 @@ constexpr std::string_view kWithoutGradient[] = {
     "And",
     "ArgMax",
     "ArgMin",
+    "BitCast",
     "BitShift",
     "BitwiseAnd",
     "BitwiseNot",

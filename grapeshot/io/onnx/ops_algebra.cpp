@@ -52,11 +52,51 @@ Equation parse_equation(std::string_view text) {
   return out;
 }
 
+// Whether no result on the way is too large: torch joins operands from the left, and sums over a
+// letter once nothing after it names it.
+void check_sizes(const Equation& equation, std::span<const Value> in) {
+  std::map<char, int64_t> sizes;  // of the axes of an ellipsis together under '.'
+  for (size_t i = 0; i < in.size(); ++i) {
+    const std::string& term = equation.terms[i];
+    const auto letters =
+        static_cast<int64_t>(std::ranges::count_if(term, [](char c) { return c != '.'; }));
+    const size_t dots = term.find('.');
+    GRAPESHOT_CHECK(dots == std::string::npos ? in[i].rank() == letters : in[i].rank() >= letters,
+                    kInvalidArgument, "the term '", term, "' does not fit ", in[i].rank(), " axes");
+    int64_t axis = 0, rest = 1;
+    for (size_t k = 0; k < term.size(); ++k) {
+      if (term[k] != '.') {
+        sizes[term[k]] = std::max(sizes[term[k]], in[i].size(axis++));
+      } else if (k == dots) {
+        for (int64_t n = in[i].rank() - letters; n > 0; --n) rest *= in[i].size(axis++);
+      }
+    }
+    sizes['.'] = std::max(sizes['.'], rest);
+  }
+  std::string later = equation.result;
+  for (size_t i = in.size(); i-- > 1;) {
+    std::string before;
+    for (size_t k = 0; k <= i; ++k) before += equation.terms[k];
+    std::vector<int64_t> kept;
+    for (const auto& [letter, size] : sizes) {
+      if (before.find(letter) != std::string::npos && later.find(letter) != std::string::npos) {
+        kept.push_back(size);
+      }
+    }
+    checked_count(kept);
+    later += equation.terms[i];
+  }
+}
+
 // The row axis gets a letter that the equation does not have.
 Values einsum(const Call& call) {
   Equation equation = parse_equation(call.node.s("equation", ""));
   GRAPESHOT_CHECK(equation.terms.size() == call.in.size(), kInvalidArgument, "the equation has ",
                   equation.terms.size(), " terms for ", call.in.size(), " inputs");
+  for (size_t i = 0; i < call.in.size(); ++i) {
+    GRAPESHOT_CHECK(call.has(i), kInvalidArgument, "input ", i, " is missing");
+  }
+  if (call.planning) check_sizes(equation, call.in);
   const bool rows = row_count(call.in) >= 0;
   std::string joined;
   for (const std::string& term : equation.terms) joined += term;
@@ -69,7 +109,6 @@ Values einsum(const Call& call) {
   joined.clear();
   std::vector<at::Tensor> operands;
   for (size_t i = 0; i < equation.terms.size(); ++i) {
-    GRAPESHOT_CHECK(call.has(i), kInvalidArgument, "input ", i, " is missing");
     joined += i == 0 ? "" : ",";
     if (call.in[i].rows) joined += row;
     joined += equation.terms[i];

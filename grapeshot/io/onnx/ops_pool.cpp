@@ -223,9 +223,11 @@ Values columns_to_image(const Call& call) {
   const auto whole = at::TensorOptions(at::kLong).device(x.device());
   at::Tensor place = at::zeros({1, 1}, whole);  // [taps, places] in the padded picture
   for (size_t i = 0; i < n; ++i) {
-    GRAPESHOT_CHECK(block.size() == n && image[i] > 0 && block[i] > 0, kInvalidArgument,
-                    "a block of ", at::IntArrayRef(block), " in a picture of ",
-                    at::IntArrayRef(image));
+    constexpr int64_t kMost = int64_t{1} << 31;
+    GRAPESHOT_CHECK(
+        block.size() == n && image[i] > 0 && image[i] <= kMost && block[i] > 0 && block[i] <= kMost,
+        kInvalidArgument, "a block of ", at::IntArrayRef(block), " in a picture of ",
+        at::IntArrayRef(image));
     padded.push_back(image[i] + w.before[i] + w.after[i]);
     const int64_t reach = w.dilations[i] * (block[i] - 1) + 1;
     GRAPESHOT_CHECK(padded[i] >= reach, kInvalidArgument, "a block reaches over ", reach,

@@ -1,5 +1,6 @@
 // grapeshot/io/onnx/ops_reduction.cpp: sums, extremes and orders along axes.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -40,11 +41,24 @@ at::Tensor mean(const at::Tensor& x, at::IntArrayRef axes, bool keep) {
   for (const int64_t axis : axes) count *= x.size(axis);
   return at::div(sum(x, axes, keep), std::max<int64_t>(count, 1), "trunc");
 }
+// Of no values at all the extreme is the type's own, -infinity for the largest.
+at::Tensor extreme(const at::Tensor& x, at::IntArrayRef axes, bool keep, bool largest) {
+  const bool none = std::ranges::any_of(axes, [&](int64_t axis) { return x.size(axis) == 0; });
+  if (!none) return largest ? x.amax(axes, keep) : x.amin(axes, keep);
+  const at::Tensor like = sum(x, axes, keep);
+  if (x.scalar_type() == at::kBool) return at::full_like(like, !largest, x.options());
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (x.is_floating_point()) return at::full_like(like, largest ? -infinity : infinity);
+  const int64_t bits = 8 * x.element_size();
+  const bool is_signed = x.scalar_type() != at::kByte;
+  const int64_t most = is_signed ? std::numeric_limits<int64_t>::max() >> (64 - bits) : 255;
+  return at::full_like(like, largest ? (is_signed ? -most - 1 : 0) : most);
+}
 at::Tensor maximum(const at::Tensor& x, at::IntArrayRef axes, bool keep) {
-  return x.amax(axes, keep);
+  return extreme(x, axes, keep, true);
 }
 at::Tensor minimum(const at::Tensor& x, at::IntArrayRef axes, bool keep) {
-  return x.amin(axes, keep);
+  return extreme(x, axes, keep, false);
 }
 at::Tensor product(const at::Tensor& x, at::IntArrayRef axes, bool keep) {
   at::Tensor out = x;

@@ -20,7 +20,7 @@ Values affine_grid(const Call& call) {
                       size[0] == batch.in[0].size(1),
                   kInvalidArgument, "a map of shape ", batch.in[0].sizes().slice(1),
                   " does not fit a size of ", at::IntArrayRef(size));
-  std::vector<int64_t> space = {static_cast<int64_t>(size.size()) - 2};
+  std::vector<int64_t> space = {size[0], static_cast<int64_t>(size.size()) - 2};
   space.insert(space.end(), size.begin() + 2, size.end());
   checked_count(space);
   const int64_t n = batch.in[0].size(0);
@@ -82,11 +82,13 @@ Values deform_conv(const Call& call) {
                   " and offsets of shape ", shifts.sizes(), " do not fit an input of shape ",
                   x.sizes());
   checked_count({n, x.size(1), taps, rows, columns});
-  // Places of pixels to [-1, 1], where -1 is the left edge of the first.
+  // Places of pixels to [-1, 1], where -1 is the left edge of the first; in float64, since a place
+  // that is rounded reads a part of the next pixel.
+  const auto precise = x.options().dtype(at::kDouble);
   const auto places = [&](int64_t axis, int64_t count, int64_t size, const at::Tensor& shift) {
     const auto i = static_cast<size_t>(axis);
-    const at::Tensor start = at::arange(count, x.options()) * window.strides[i] - window.before[i];
-    const at::Tensor tap = at::arange(window.kernel[i], x.options()) * window.dilations[i];
+    const at::Tensor start = at::arange(count, precise) * window.strides[i] - window.before[i];
+    const at::Tensor tap = at::arange(window.kernel[i], precise) * window.dilations[i];
     const at::Tensor at_tap = axis == 0 ? tap.view({-1, 1, 1, 1}) : tap.view({-1, 1, 1});
     const at::Tensor at_start = axis == 0 ? start.view({-1, 1}) : start;
     return ((at_start + at_tap + shift) * 2. + 1.) / static_cast<double>(size) - 1.;
@@ -95,10 +97,11 @@ Values deform_conv(const Call& call) {
       shifts.reshape({n * parts, window.kernel[0], window.kernel[1], 2, rows, columns});
   const at::Tensor grid = at::stack(
       {places(1, columns, w, shift.select(3, 1)), places(0, rows, h, shift.select(3, 0))}, -1);
-  const at::Tensor picture = x.reshape({n * parts, x.size(1) / parts, h, w});
+  const at::Tensor picture = x.to(at::kDouble).reshape({n * parts, x.size(1) / parts, h, w});
   at::Tensor read =
       at::grid_sampler(picture, grid.reshape({n * parts, taps * rows, columns, 2}), 0, 0, false)
-          .reshape({n * parts, x.size(1) / parts, taps, rows * columns});
+          .reshape({n * parts, x.size(1) / parts, taps, rows * columns})
+          .to(x.scalar_type());
   if (batch.has(4)) {
     read = read * batch.in[4].reshape({n * parts, 1, taps, rows * columns});
   }
@@ -214,6 +217,8 @@ Values max_roi_pool(const Call& call) {
       kInvalidArgument, "pooled_shape or the regions do not fit an input of shape ",
       x.sizes().slice(1));
   checked_count({count, x.size(2), shape[0], shape[1]});
+  GRAPESHOT_CHECK(count * shape[0] * shape[1] <= (int64_t{1} << 20), kUnsupported, count,
+                  " regions of ", shape[0], " x ", shape[1], " bins");
   std::vector<at::Tensor> out;
   for (int64_t k = 0; k < count; ++k) {
     const auto* box = boxes.data() + 5 * k;

@@ -73,6 +73,9 @@ Values non_max_suppression(const Call& call) {
   const int64_t batches = scores.size(0), classes = scores.size(1), count = scores.size(2);
   const int64_t most =
       call.has(2) && call.in[2].t.numel() > 0 ? std::max<int64_t>(constant_integer(call, 2), 0) : 0;
+  // Every box that is kept is compared with all others.
+  GRAPESHOT_CHECK(std::min(most, count) <= (int64_t{1} << 30) / std::max<int64_t>(count, 1),
+                  kUnsupported, "up to ", most, " of ", count, " boxes");
   const auto number = [&](size_t i, double otherwise) {
     return call.has(i) && call.in[i].t.numel() > 0 ? constant_number(call, i) : otherwise;
   };
@@ -145,6 +148,7 @@ Values center_crop_pad(const Call& call) {
   std::vector<int64_t> sizes = x.shape().vec(), pads(2 * sizes.size(), 0);
   for (size_t k = 0; k < axes.size(); ++k) {
     const auto axis = static_cast<size_t>(normal_axis(axes[k], x.rank()));
+    GRAPESHOT_CHECK(wanted[k] >= 0, kInvalidArgument, "a size of ", wanted[k], " is impossible");
     const int64_t more = wanted[k] - x.size(static_cast<int64_t>(axis));
     const int64_t before = more < 0 ? -(-more / 2) : more / 2;
     sizes[axis] = wanted[k];

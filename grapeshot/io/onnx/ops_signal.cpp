@@ -43,9 +43,10 @@ Values fourier(const Call& call) {
   sizes[static_cast<size_t>(axis)] = length;
   checked_count(sizes);
   const at::Tensor from = signal_of(x);
-  if (!inverse) return {batch.value(spectrum(from, length, axis, one_sided))};
-  if (one_sided) return {batch.value(at::fft_irfft(from, length, axis).unsqueeze(-1))};
-  return {batch.value(at::view_as_real(at::fft_ifft(from, length, axis)))};
+  const at::Tensor y = !inverse    ? spectrum(from, length, axis, one_sided)
+                       : one_sided ? at::fft_irfft(from, length, axis).unsqueeze(-1)
+                                   : at::view_as_real(at::fft_ifft(from, length, axis));
+  return {batch.value(y)};
 }
 
 // Spectra of windows along a signal [N, B, L, 1 or 2].
@@ -94,8 +95,8 @@ Values mel_weight_matrix(const Call& call) {
   for (int64_t i = 0; i < bands + 2; ++i) {
     const double hertz =
         700. * (std::pow(10., (from + step * static_cast<double>(i)) / 2595.) - 1.);
-    edges.push_back(static_cast<int64_t>(
-        std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate))));
+    const double edge = static_cast<double>(length + 1) * hertz / static_cast<double>(rate);
+    edges.push_back(static_cast<int64_t>(std::floor(std::min(edge, 0x1p40))));
   }
   GRAPESHOT_CHECK(edges.back() <= bins, kInvalidArgument, "the highest frequency lies beyond bin ",
                   bins - 1);

@@ -9,14 +9,14 @@ FLOAT, BOOL, INT64 = TensorProto.FLOAT, TensorProto.BOOL, TensorProto.INT64
 
 
 def body(nodes, inputs, outputs, constants=None, name="body"):
-    """A subgraph; ports are names with a type after a colon, float without one."""
+    """A subgraph; ports are names with b, i or s for a truth, a whole number or a sequence, else float."""
     kinds = {"b": BOOL, "i": INT64}
 
     def port(text):
         label, _, kind = text.partition(":")
         if kind == "s":
             return helper.make_tensor_sequence_value_info(label, FLOAT, None)
-        return helper.make_tensor_value_info(label, kinds.get(kind, FLOAT), None)
+        return helper.make_tensor_value_info(label, kinds.get(kind, FLOAT), [] if kind else None)
 
     tensors = [numpy_helper.from_array(np.asarray(v), k) for k, v in (constants or {}).items()]
     for i, each in enumerate(nodes):
@@ -54,8 +54,8 @@ nodes = [node("Abs", "x", "a"), node("Loop", "_ go0 a", "y", body=more)]
 several("Loop", "while-the-row-says", nodes, (3, 2), {"go0": np.array(True)})
 # The number of rounds comes from the row.
 nodes = [
-    node("ReduceMax", "x", "m", keepdims=0),
-    node("Clip", "m zero five", "c"),
+    node("ReduceMax", "x", "top", keepdims=0),
+    node("Clip", "top zero five", "c"),
     to_int("c", "n"),
     node("Loop", "n _ x", "y", body=body(list(STEP), "i:i go:b s", "go2:b t")),
 ]
@@ -88,10 +88,10 @@ several("Loop", "sequence", nodes, (2, 3), {"n": np.int64(2), "c": w(2, 3)}, aff
 
 # A loop in a branch, whose own input has the name of a tensor of the branch.
 again = body(list(STEP), "i:i go:b s", "go2:b t")
-loops = branch([node("Neg", "x", "s"), node("Loop", "n _ s", "v", body=again)], "v", name="then")
+loops = branch([node("Neg", "x", "s"), node("Loop", "n go0 s", "v", body=again)], "v", name="then")
 other = branch([node("Neg", "x", "e")], "e", name="else")
 nodes = [node("If", "c", "y", then_branch=loops, else_branch=other)]
-constants = {"c": np.array(True), "n": np.int64(2), "k": w(4, 4)}
+constants = {"c": np.array(True), "n": np.int64(2), "go0": np.array(True), "k": w(4, 4)}
 several("Loop", "in-a-branch", nodes, (3, 4), constants)
 
 # --- Scan ---------------------------------------------------------------------------------------

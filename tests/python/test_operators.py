@@ -23,7 +23,7 @@ import nets
 
 pytestmark = needs_program
 ALL = [case for cases in CASES.values() for case in cases]
-STEPS = {"Sign", "Round", "Floor", "Ceil", "Cast", "CastLike", "QuantizeLinear", "DynamicQuantizeLinear"}  # a surrogate may stand in there
+STEPS = {"Sign", "Round", "Floor", "Ceil", "Cast", "CastLike", "QuantizeLinear", "DynamicQuantizeLinear", "BitCast"}  # a surrogate may stand in there
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/onnx/bind.h"
 #include "grapeshot/io/onnx/element_type.h"
+#include "grapeshot/io/onnx/rounds.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -57,6 +58,8 @@ Values run_nodes(const BoundBody& body, Scope scope, const Setting& setting) {
   return out;
 }
 
+thread_local int64_t depth = 0, rounds = 0;
+
 // "sequence of float", for messages.
 std::string type_name(std::span<const Container> containers, const std::string& element) {
   std::string out;
@@ -81,6 +84,19 @@ bool holds(const Value& v, std::span<const Container> containers, int32_t elemen
 
 }  // namespace
 
+Rounds::Rounds() {
+  if (depth++ == 0) rounds = 0;
+}
+
+Rounds::~Rounds() {
+  --depth;
+}
+
+void Rounds::count() {
+  constexpr int64_t kMost = int64_t{1} << 14;
+  GRAPESHOT_CHECK(rounds++ < kMost, kUnsupported, "its subgraphs run more than ", kMost, " times");
+}
+
 size_t own_inputs(const Call& call) {
   return call.in.size() - call.node.captures.size();
 }
@@ -102,6 +118,7 @@ Values run_body(const Call& call, std::string_view attribute, std::span<const Va
     scope[call.node.captures[i]] = call.in[own + i];
   }
   for (size_t i = 0; i < inputs.size(); ++i) scope[bound.inputs[i]] = inputs[i];
+  Rounds::count();
   static const std::string no_path;  // the node around it has one
   return run_nodes(bound, std::move(scope),
                    {call.opset, call.surrogate, call.real, call.planning, no_path});

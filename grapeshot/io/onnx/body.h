@@ -26,7 +26,7 @@ struct BoundBody {
 /// The subgraph of the node being run that `attribute` is, on `inputs`, one for each of its own;
 /// what it reads from outside is taken from the call. Throws kInvalidArgument where the numbers of
 /// inputs differ, kParse where there is no such attribute, and kUnsupported where one of its nodes
-/// has to run row by row: then the operator itself has to.
+/// has to run row by row (then the operator itself has to), or after 2^14 rounds.
 [[nodiscard]] Values run_body(const Call& call, std::string_view attribute,
                               std::span<const Value> inputs);
 

@@ -61,6 +61,8 @@ class Folding {
       const auto it = values_.find(output.name);
       GRAPESHOT_CHECK(it != values_.end(), kParse, network_.path, ": the output '", output.name,
                       "' is written by no node");
+      GRAPESHOT_CHECK(it->second.t.defined() || it->second.ragged, kUnsupported, network_.path,
+                      ": the output '", output.name, "' is no tensor");
       output = {output.name, shape_of(it->second), begin, numel(it->second), {}};
       begin += output.size;
     }

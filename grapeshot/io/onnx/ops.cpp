@@ -51,6 +51,10 @@ int64_t checked_count(at::IntArrayRef sizes) {
 }
 
 Value Value::of_sequence(std::vector<Value> values) {
+  // Loops of a damaged file would fill memory, and copy what is there in every round.
+  constexpr size_t kMost = size_t{1} << 12;
+  GRAPESHOT_CHECK(values.size() <= kMost, kUnsupported, "a sequence has more than ", kMost,
+                  " values");
   const bool rows = std::ranges::any_of(values, &Value::rows);
   return {at::Tensor(), rows, nullptr,
           std::make_shared<const std::vector<Value>>(std::move(values))};

@@ -3,6 +3,7 @@
 // A subgraph runs on all rows at once where nothing that decides depends on the row: which branch,
 // how often, and of which shape. Otherwise the importer runs the operator row by row.
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -14,9 +15,6 @@
 
 namespace grapeshot::onnx {
 namespace {
-
-// A loop of more rounds than this hangs, and exists in damaged files only.
-constexpr int64_t kMostRounds = int64_t{1} << 20;
 
 bool is_true(const Value& v) {
   GRAPESHOT_CHECK(!v.rows && v.t.defined() && v.t.numel() == 1, kUnsupported,
@@ -53,8 +51,8 @@ Value stacked(std::vector<Value> rounds, int64_t axis, const Port& port) {
 Values loop(const Call& call) {
   const auto own = call.in.first(own_inputs(call));
   GRAPESHOT_CHECK(own.size() >= 2, kInvalidArgument, "it has fewer than two inputs");
-  const bool counts = own[0].there();
-  const int64_t most = counts ? constant_integer(call, 0) : kMostRounds + 1;
+  const int64_t most =
+      own[0].there() ? constant_integer(call, 0) : std::numeric_limits<int64_t>::max();
   bool goes_on = !own[1].there() || is_true(own[1]);
   std::vector<Value> state(own.begin() + 2, own.end());
   const BoundBody& body = find_body(call, "body");
@@ -62,8 +60,6 @@ Values loop(const Call& call) {
                   body.outputs.size(), " outputs for ", state.size(), " values that are carried");
   std::vector<std::vector<Value>> every(body.outputs.size() - 1 - state.size());
   for (int64_t i = 0; i < most && goes_on; ++i) {
-    GRAPESHOT_CHECK(i < kMostRounds, kUnsupported, "it goes on for more than ", kMostRounds,
-                    " rounds");
     std::vector<Value> in = {{at::scalar_tensor(i, at::TensorOptions(at::kLong)), false},
                              {at::scalar_tensor(true, at::TensorOptions(at::kBool)), false}};
     in.insert(in.end(), state.begin(), state.end());

@@ -92,9 +92,7 @@ Values quantize_linear(const Call& call) {
   const Value y{scaled.a / scaled.b, scaled.rows};
   if (!call.has(2)) return {Value{quantized(call, y.t, {}, type), y.rows}};
   // Where history is recorded a zero point may be floating point, as what it belongs to.
-  if (call.in[2].t.scalar_type() != call.real || c10::isFloat8Type(call.in[2].t.scalar_type())) {
-    type = call.in[2].t.scalar_type();
-  }
+  if (call.in[2].t.scalar_type() != call.real) type = call.in[2].t.scalar_type();
   const Aligned both = align(call, y, parameter(call, 2, x, axis, block));
   return {Value{quantized(call, both.a, both.b, type), both.rows}};
 }

@@ -8,6 +8,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/core/memory.h"
+#include "grapeshot/io/onnx/rounds.h"
 #include "grapeshot/io/onnx/shapes.h"
 #include "grapeshot/io/onnx/widen.h"
 
@@ -54,6 +55,7 @@ Values run_batch(const BoundNode& bound, const Call& call, const std::string& pa
   try {
     if (needs_widening(bound, call)) return run_widened(bound, call);
     if (bound.bodies.empty()) return bound.run(call);
+    const Rounds counted;
     Call with_bodies = call;
     with_bodies.bodies = bound.bodies;
     return bound.run(with_bodies);

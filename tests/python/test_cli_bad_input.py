@@ -368,7 +368,7 @@ USAGE = [
     ((), "a subcommand is required; see `grapeshot --help`"),
     (
         ("frob",),
-        "no command is called 'frob'; known: fuzz, falsify, resume, replay, minimize, check, run, diff, coverage, profile, doctor, list, vnncomp, bench, version",
+        "no command is called 'frob'; known: fuzz, falsify, verify, supports, resume, replay, minimize, check, run, diff, coverage, profile, doctor, list, vnncomp, bench, version",
     ),
     (("fuzz",), None),
     (("fuzz", NET), None),

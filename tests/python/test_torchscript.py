@@ -85,7 +85,7 @@ def test_outputs_and_gradients_are_those_of_torch(made, tmp_path, name):
     for more, module, dtype in (((), net, torch.float32), (("--float64",), copy.deepcopy(net).double(), torch.float64)):
         args = ("--out", tmp_path / "out.npy", "--gradient", tmp_path / "g.npy", "--output", 3, *more)
         grapeshot("run", folder / name, "--data", folder / "x.npy", *args, status=0)
-        leaf = x.to(dtype).requires_grad_(True)
+        leaf = x.detach().clone().to(dtype).requires_grad_(True)
         y = module(leaf)
         y[:, 3].sum().backward()
         tolerance = 1e-5 if dtype == torch.float32 else 1e-12

@@ -132,6 +132,8 @@ class Reporter final : public diff::DiffObserver {
     return true;
   }
 
+  void on_note(const std::string& text) override { view_.note(text); }
+
   void on_progress(const diff::DiffProgress& p) override {
     const bool writes = p.seconds >= next_stats_;
     if (!writes && !view_.due()) return;
@@ -173,18 +175,7 @@ struct DiffCommand {
   diff::DiffProgress counted = {};  // of the run
 
   ordered_json run(const Session& session) {
-    namespace fs = std::filesystem;
-    if (integer) options.limits.grid = options.limits.grid > 0. ? options.limits.grid : 1.;
-    GRAPESHOT_CHECK(per_image >= 1, kInvalidArgument, "--per-image must be at least 1");
-    if (!files.stats.empty()) {
-      GRAPESHOT_CHECK(std::filesystem::exists(files.stats), kNotFound, files.stats,
-                      ": no such file");
-    }
-    if (!options.transform.empty()) {
-      options.limits.l2 = 0.;
-      options.strategy = "none";  // nothing climbs
-    }
-    diff::check_options(options);
+    check_usage();
     read_frozen();
     files.change.eps = {1.};  // boxes are made for every difference
     Problem problem = load_problem(files, session.models);
@@ -192,39 +183,11 @@ struct DiffCommand {
     const Model& model = *problem.models[0].model;
     const std::unique_ptr<OtherRuntime> other = other_runtime(problem);
     const std::vector<const Model*> models = add_others(problem, session.models);
-    std::vector<at::Tensor> rows;
-    for (const ProblemInstance& each : problem.instances) rows.push_back(each.original);
-    GRAPESHOT_CHECK(!rows.empty(), kInvalidArgument, files.labels,
-                    ": no input is predicted as its label says");
-    const at::Tensor images = at::stack(rows);
-    check_images(images);
-    if (!options.transform.empty()) diff::check_images(model.input_shape(), model.name());
-    for (const ProblemModel& each : problem.models) {
-      if (options.strategy == "none" || each.model->has_joint_gradient()) continue;
-      // A model without layers has none to drive.
-      if (each.model->taps().empty()) continue;
-      session.note(each.path +
-                   ": parts of it run row by row, so that --strategy drives no neurons");
-    }
-    if (!retraining.empty()) {
-      std::error_code failure;
-      fs::create_directories(retraining, failure);
-      GRAPESHOT_CHECK(!failure && fs::is_directory(retraining), kInvalidArgument, retraining,
-                      ": cannot be made a folder");
-      check_can_write((fs::path(retraining) / "X.npy").string());
-    }
+    const at::Tensor images = images_of(problem);
+    note_undriven(problem, session);
+    if (!retraining.empty()) make_retraining_folder();
     RunFolder folder(out.empty() ? default_run_path(problem.models[0].path) : out);
-    ordered_json record = {{"command", "diff"}, {"files", to_json(files)}};
-    record.update(describe_files(problem));
-    diff::describe(options, [&](std::string_view name, const auto& member, std::string_view) {
-      record["options"][std::string(name)] = member;
-    });
-    if (!frozen.empty()) {
-      record["options"]["frozen"] = std::filesystem::absolute(frozen).string();
-    }
-    if (!against.empty()) record["options"]["against"] = against;
-    if (other) record["options"]["reference_model"] = other->path();
-    record["machine"] = describe_machine();
+    const ordered_json record = record_of(problem, other.get());
     folder.write_json("run.json", record);
     const std::atomic<bool>& stop = session.stop();
     LiveView view(record, common, session);
@@ -239,6 +202,100 @@ struct DiffCommand {
     const diff::DiffProgress p = diff::run_diff(models, images, options, problem.profile.get(),
                                                 reporter, stop, oracle ? &*oracle : nullptr);
     view.close();
+    ordered_json summary = summarize(problem, p, other.get(), misread);
+    summary["start_up_s"] = start_up_s;
+    summary["peak_rss_mib"] = peak_rss_mib();
+    summary["seed"] = options.seed;
+    summary["interrupted"] = stop.load();
+    summary["findings"] = reporter.ids();
+    summary["out"] = folder.path();
+    if (!retraining.empty()) summary["retraining"] = export_retraining(reporter, model);
+    folder.write_json("summary.json", summary);
+    counted = p;
+    return summary;
+  }
+
+  // For a terminal; the exit status.
+  int print() {
+    const ordered_json summary = run(terminal_session());
+    if (common.json) {
+      std::cout << summary.dump(2) << "\n";
+    } else {
+      print_diff(counted, summary, summary["images_misread"]);
+    }
+    return counted.differences + counted.not_finite + counted.disagreements > 0 ? kFound
+                                                                                : kNothingFound;
+  }
+
+  // And what follows from some options for others.
+  void check_usage() {
+    if (integer) options.limits.grid = options.limits.grid > 0. ? options.limits.grid : 1.;
+    GRAPESHOT_CHECK(per_image >= 1, kInvalidArgument, "--per-image must be at least 1");
+    if (!files.stats.empty()) {
+      GRAPESHOT_CHECK(std::filesystem::exists(files.stats), kNotFound, files.stats,
+                      ": no such file");
+    }
+    if (!options.transform.empty()) {
+      options.limits.l2 = 0.;
+      options.strategy = "none";  // nothing climbs
+    }
+    diff::check_options(options);
+  }
+
+  // [N, D], checked.
+  at::Tensor images_of(const Problem& problem) {
+    std::vector<at::Tensor> rows;
+    for (const ProblemInstance& each : problem.instances) rows.push_back(each.original);
+    GRAPESHOT_CHECK(!rows.empty(), kInvalidArgument, files.labels,
+                    ": no input is predicted as its label says");
+    at::Tensor images = at::stack(rows);
+    check_images(images);
+    if (!options.transform.empty()) {
+      const Model& model = *problem.models[0].model;
+      diff::check_images(model.input_shape(), model.name());
+    }
+    return images;
+  }
+
+  void note_undriven(const Problem& problem, const Session& session) const {
+    for (const ProblemModel& each : problem.models) {
+      if (options.strategy == "none" || each.model->has_joint_gradient()) continue;
+      // A model without layers has none to drive.
+      if (each.model->taps().empty()) continue;
+      session.note(each.path +
+                   ": parts of it run row by row, so that --strategy drives no neurons");
+    }
+  }
+
+  // Before the run: afterwards it would be too late to say that it cannot be made.
+  void make_retraining_folder() const {
+    namespace fs = std::filesystem;
+    std::error_code failure;
+    fs::create_directories(retraining, failure);
+    GRAPESHOT_CHECK(!failure && fs::is_directory(retraining), kInvalidArgument, retraining,
+                    ": cannot be made a folder");
+    check_can_write((fs::path(retraining) / "X.npy").string());
+  }
+
+  // What run.json says.
+  [[nodiscard]] ordered_json record_of(const Problem& problem, const OtherRuntime* other) const {
+    ordered_json record = {{"command", "diff"}, {"files", to_json(files)}};
+    record.update(describe_files(problem));
+    diff::describe(options, [&](std::string_view name, const auto& member, std::string_view) {
+      record["options"][std::string(name)] = member;
+    });
+    if (!frozen.empty()) {
+      record["options"]["frozen"] = std::filesystem::absolute(frozen).string();
+    }
+    if (!against.empty()) record["options"]["against"] = against;
+    if (other) record["options"]["reference_model"] = other->path();
+    record["machine"] = describe_machine();
+    return record;
+  }
+
+  // What was found, and at which speed.
+  [[nodiscard]] ordered_json summarize(const Problem& problem, const diff::DiffProgress& p,
+                                       const OtherRuntime* other, int64_t misread) const {
     ordered_json summary = {{"command", "diff"}, {"model", problem.models[0].path}};
     for (size_t s = 1; s < problem.models.size(); ++s) {
       const ProblemModel& each = problem.models[s];
@@ -267,28 +324,7 @@ struct DiffCommand {
     summary["candidates_per_s"] = static_cast<double>(p.candidates) / seconds;
     summary["differences_per_s"] = static_cast<double>(p.differences) / seconds;
     summary["seconds"] = p.seconds;
-    summary["start_up_s"] = start_up_s;
-    summary["peak_rss_mib"] = peak_rss_mib();
-    summary["seed"] = options.seed;
-    summary["interrupted"] = stop.load();
-    summary["findings"] = reporter.ids();
-    summary["out"] = folder.path();
-    if (!retraining.empty()) summary["retraining"] = export_retraining(reporter, model);
-    folder.write_json("summary.json", summary);
-    counted = p;
     return summary;
-  }
-
-  // For a terminal; the exit status.
-  int print() {
-    const ordered_json summary = run(terminal_session());
-    if (common.json) {
-      std::cout << summary.dump(2) << "\n";
-    } else {
-      print_diff(counted, summary, summary["images_misread"]);
-    }
-    return counted.differences + counted.not_finite + counted.disagreements > 0 ? kFound
-                                                                                : kNothingFound;
   }
 
   // Zeros and ones, as many as an input has; that is checked when the model is there.

@@ -307,8 +307,7 @@ class Campaign {
     lock.lock();
     unit.busy = false;
     if (iteration.fewer_rows > 0) {
-      observer_.on_note(str(group.model->name(), ": out of memory; going on with ",
-                            iteration.fewer_rows, " rows at once"));
+      observer_.on_note(out_of_memory_note(*group.model, iteration.fewer_rows));
     }
     cut_short_ = cut_short_ || (iteration.cut_short && deadline_.expired());
     board_.ledger.count(iteration, borderline, group.first);

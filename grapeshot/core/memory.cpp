@@ -49,6 +49,10 @@ bool is_out_of_memory(const std::exception& error) {
   return why.find("can't allocate memory") != why.npos || why.find("not enough memory") != why.npos;
 }
 
+std::string out_of_memory_note(const Model& model, int64_t rows) {
+  return str(model.name(), ": out of memory; going on with ", rows, " rows at once");
+}
+
 int64_t bytes_per_row(const Model& model, int64_t budget) {
   constexpr int64_t kFloat = 4;
   // The row itself, its box, step, gradient, parent and best point.

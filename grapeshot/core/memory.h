@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "grapeshot/core/model.h"
@@ -16,6 +17,9 @@ namespace grapeshot {
 
 /// Whether it says that memory ran out, on the host or a device.
 [[nodiscard]] bool is_out_of_memory(const std::exception& error);
+
+/// What to say when passes of `model` have no more than `rows` rows from now on.
+[[nodiscard]] std::string out_of_memory_note(const Model& model, int64_t rows);
 
 /// Bytes that a gradient pass of `model` takes for a row, with what the loop keeps of the row:
 /// measured on one where counting its values says that it may matter for `budget` bytes, else what

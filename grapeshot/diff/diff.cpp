@@ -13,6 +13,7 @@
 #include "grapeshot/base/deadline.h"
 #include "grapeshot/base/error.h"
 #include "grapeshot/core/corpus.h"
+#include "grapeshot/core/memory.h"
 #include "grapeshot/core/rng.h"
 #include "grapeshot/core/worker.h"
 #include "grapeshot/diff/as_published.h"
@@ -109,6 +110,10 @@ class Run {
   void tell() {
     progress_.seconds = seconds_since(began_);
     progress_.coverage = coverage();
+    for (const auto& s : subjects_) {
+      if (const int64_t rows = s->fewer_rows())
+        observer_.on_note(out_of_memory_note(s->model(), rows));
+    }
     observer_.on_progress(progress_);
   }
 

@@ -169,6 +169,8 @@ class DiffObserver {
   /// Whether it counts.
   virtual bool on_difference(const Difference& difference) = 0;
   virtual void on_progress(const DiffProgress& progress) = 0;
+  /// Something that the user should know.
+  virtual void on_note(const std::string& /*text*/) {}
 };
 
 /// Until the budget is spent, every image has a difference (unless keep_going), or `stop` is set.

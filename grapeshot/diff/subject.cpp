@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/core/criteria.h"
+#include "grapeshot/core/memory.h"
 #include "grapeshot/core/profile.h"
 
 namespace grapeshot::diff {
@@ -42,7 +43,37 @@ Subject::Subject(const Model& model, const DiffOptions& options, const Profile* 
   weight_ = outgoing(model, taps_);
 }
 
+void Subject::in_pieces(int64_t rows, const std::function<void(int64_t begin, int64_t end)>& work) {
+  for (int64_t begin = 0; begin < rows;) {
+    const int64_t end = rows - begin > most_rows_ ? begin + most_rows_ : rows;
+    try {
+      work(begin, end);
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error) || end - begin == 1) throw;
+      most_rows_ = fewer_rows_ = (end - begin + 1) / 2;
+      continue;
+    }
+    begin = end;
+  }
+}
+
 Subject::Look Subject::look(const at::Tensor& x) {
+  std::vector<Look> parts;
+  in_pieces(x.size(0), [&](int64_t begin, int64_t end) {
+    parts.push_back(look_at_once(x.slice(0, begin, end)));
+  });
+  if (parts.size() == 1) return parts[0];
+  Look out;
+  for (const auto of :
+       {&Look::y, &Look::label, &Look::finite, &Look::response, &Look::means, &Look::gain}) {
+    std::vector<at::Tensor> all;
+    for (const Look& part : parts) all.push_back(part.*of);
+    out.*of = at::cat(all);
+  }
+  return out;
+}
+
+Subject::Look Subject::look_at_once(const at::Tensor& x) {
   Wanted wanted = coverage_.wanted();
   wanted.taps = taps_;
   wanted.means = wanted.extremes = true;
@@ -70,8 +101,14 @@ at::Tensor Subject::climb(const at::Tensor& x, const at::Tensor& of_class, const
     const at::Tensor largest = seen.means.nan_to_num().abs().argmax(1, /*keepdim=*/true);
     driven = driven.scatter_add(1, largest, seen.means.gather(1, largest).sign());
   }
-  return gradient(x, driven,
-                  [&](const at::Tensor& y) { return objective_->cotangent(y, of_class); });
+  std::vector<at::Tensor> parts;
+  in_pieces(x.size(0), [&](int64_t begin, int64_t end) {
+    const at::Tensor weights = of_class.slice(0, begin, end);
+    parts.push_back(
+        gradient(x.slice(0, begin, end), driven.slice(0, begin, end),
+                 [&](const at::Tensor& y) { return objective_->cotangent(y, weights); }));
+  });
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
 }
 
 at::Tensor Subject::gradient(const at::Tensor& x, const at::Tensor& driven,

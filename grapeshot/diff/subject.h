@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -28,7 +31,8 @@ class Subject {
     at::Tensor means;     ///< [n, T] as they are
     at::Tensor gain;      ///< [n] of the criterion
   };
-  /// A forward pass of x [n, D] that counts for coverage.
+  /// A forward pass of x [n, D] that counts for coverage. Where memory runs out it, and every later
+  /// pass, goes by pieces of half as many rows.
   [[nodiscard]] Look look(const at::Tensor& x);
 
   /// The gradient [n, D] of the objective with of_class [n, K], plus lambda times neurons that the
@@ -56,8 +60,14 @@ class Subject {
   [[nodiscard]] const Model& model() const { return model_; }
   [[nodiscard]] int64_t neurons() const { return neurons_; }
   [[nodiscard]] SharedCoverage& coverage() { return coverage_; }
+  /// The rows of a pass from here on, when memory has run out since this was last asked; else 0.
+  [[nodiscard]] int64_t fewer_rows() { return std::exchange(fewer_rows_, 0); }
 
  private:
+  [[nodiscard]] Look look_at_once(const at::Tensor& x);
+  /// Calls work(begin, end) for pieces of `rows`; one that runs out of memory comes again, smaller.
+  void in_pieces(int64_t rows, const std::function<void(int64_t begin, int64_t end)>& work);
+
   const Model& model_;
   const DiffOptions& options_;
   SharedCoverage coverage_;
@@ -65,7 +75,8 @@ class Subject {
   const Objective* objective_;
   std::vector<int64_t> taps_;
   int64_t neurons_ = 0;
-  at::Tensor hits_, weight_;  // [T]
+  int64_t most_rows_ = std::numeric_limits<int64_t>::max(), fewer_rows_ = 0;  // of a pass
+  at::Tensor hits_, weight_;                                                  // [T]
 };
 
 }  // namespace grapeshot::diff

@@ -1,6 +1,9 @@
 #include "grapeshot/diff/diff.h"
 
+#include <algorithm>
 #include <atomic>
+#include <new>
+#include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -23,8 +26,10 @@ class Collector final : public DiffObserver {
     return accepts;
   }
   void on_progress(const DiffProgress& /*progress*/) override { ++told; }
+  void on_note(const std::string& text) override { notes.push_back(text); }
 
   std::vector<Difference> found;
+  std::vector<std::string> notes;
   bool accepts = true;
   int told = 0;
 };
@@ -177,4 +182,37 @@ TEST_CASE("diff: options out of range and inputs that do not fit are one sentenc
   CHECK(message_of(ErrorCode::kInvalidArgument, [&] {
           (void)go({&model}, at::zeros({1, 3}), options());
         }).find("expects rows of 2 inputs") != std::string::npos);
+}
+
+TEST_CASE("diff: where memory runs out it goes on with fewer rows, and finds the same") {
+  const at::Tensor images = matrix(3, 2, {0.5f, 0.52f, 0.3f, 0.31f, 0.8f, 0.78f});
+  DiffOptions how = options();
+  how.batch = 8;
+  how.keep_going = true;
+  how.strategy = how.criterion = "none";  // pieces of a batch see what the ones before them covered
+  const Larger roomy;
+  const Outcome whole = go({&roomy}, images, how);
+  REQUIRE(!whole.found.empty());
+  Larger tight;
+  int64_t largest = 0;
+  const auto compute = tight.function;
+  tight.function = [&](const at::Tensor& x) {
+    if (x.size(0) > 3) throw std::bad_alloc();
+    largest = std::max(largest, x.size(0));
+    return compute(x);
+  };
+  Collector collector;
+  const std::atomic<bool> stop = false;
+  const DiffProgress p = run_diff({&tight}, images, how, nullptr, collector, stop);
+  CHECK(p.candidates == whole.progress.candidates);
+  REQUIRE(collector.found.size() == whole.found.size());
+  for (size_t i = 0; i < whole.found.size(); ++i) {
+    CHECK(at::allclose(collector.found[i].x, whole.found[i].x));
+  }
+  CHECK(largest <= 3);
+  REQUIRE(!collector.notes.empty());
+  CHECK(collector.notes.back().find("out of memory; going on with 2 rows at once") !=
+        std::string::npos);
+  tight.function = [](const at::Tensor&) -> at::Tensor { throw std::bad_alloc(); };
+  CHECK_THROWS_AS((void)go({&tight}, images, how), std::bad_alloc);
 }

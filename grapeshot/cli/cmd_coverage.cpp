@@ -16,6 +16,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/data_rows.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/profile_file.h"
 #include "grapeshot/cli/rows.h"
@@ -44,7 +45,8 @@ struct Measured {
 };
 
 struct CoverageCommand {
-  std::string model, data, criteria = "nc", stats, strategy = "global", curve;
+  DataOptions from;
+  std::string model, criteria = "nc", stats, strategy = "global", curve;
   CoverageOptions options;
   bool every_tap = false, json = false, quiet = false;
 
@@ -80,7 +82,7 @@ struct CoverageCommand {
     if (!curve.empty()) check_can_write(curve);
     at::set_num_threads(1);
     const std::unique_ptr<onnx::OnnxModel> net = onnx::load_model(model);
-    const at::Tensor x = read_rows(data, *net).to(at::kFloat);
+    const at::Tensor x = DataRows(from, *net).x().to(at::kFloat);
     std::optional<Profile> profile;
     if (!stats.empty()) {
       profile = read_profile(stats, sha256_file(resolve_file(model)), net->name());
@@ -146,7 +148,7 @@ struct CoverageCommand {
     const auto n = static_cast<double>(std::max<int64_t>(x.size(0), 1));
     ordered_json out = {{"command", "coverage"},
                         {"model", model},
-                        {"data", data},
+                        {"data", from.data},
                         {"inputs", x.size(0)},
                         {"neurons", 0},
                         {"taps", ordered_json::array()},
@@ -217,7 +219,7 @@ struct CoverageCommand {
 Action declare_coverage(CLI::App& app) {
   auto command = std::make_shared<CoverageCommand>();
   app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
-  app.add_option("--data", command->data, "Inputs, .npy, [N, ...]")->required();
+  add_data_options(app, command->from, "Inputs")->required();
   app.add_option("--criteria", command->criteria,
                  "Names joined by commas, or all: those that have what they need")
       ->capture_default_str();

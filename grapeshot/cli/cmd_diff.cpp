@@ -19,6 +19,7 @@
 #include "grapeshot/base/text.h"
 #include "grapeshot/cli/commands.h"
 #include "grapeshot/cli/diff_summary.h"
+#include "grapeshot/cli/free_inputs.h"
 #include "grapeshot/cli/interrupt.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/options.h"
@@ -32,7 +33,6 @@
 #include "grapeshot/core/coverage.h"
 #include "grapeshot/diff/diff.h"
 #include "grapeshot/io/file.h"
-#include "grapeshot/io/npy.h"
 #include "grapeshot/io/onnx/variant.h"
 
 namespace grapeshot::cli {
@@ -181,17 +181,16 @@ struct DiffCommand {
       options.strategy = "none";  // nothing climbs
     }
     diff::check_options(options);
-    read_frozen();
     files.eps = 1.;  // boxes are made for every difference
     Problem problem = load_problem(files);
-    const int64_t misread = leave_out_misread(problem);
+    const diff::DiffOptions given = options;
+    to_network_units(*problem.rows);
+    read_frozen(*problem.rows);
     const onnx::OnnxModel& model = *problem.models[0].model;
     const std::unique_ptr<OtherRuntime> other = other_runtime(problem);
     const std::vector<const Model*> models = add_others(problem);
     std::vector<at::Tensor> rows;
     for (const ProblemInstance& each : problem.instances) rows.push_back(each.original);
-    GRAPESHOT_CHECK(!rows.empty(), kInvalidArgument, files.labels,
-                    ": no input is predicted as its label says");
     const at::Tensor images = at::stack(rows);
     check_images(images);
     if (!options.transform.empty()) diff::check_images(model.input_shape(), model.name());
@@ -210,11 +209,12 @@ struct DiffCommand {
     RunFolder folder(out.empty() ? default_run_path(problem.models[0].path) : out);
     ordered_json record = {{"command", "diff"}, {"files", to_json(files)}};
     record.update(describe_files(problem));
-    diff::describe(options, [&](std::string_view name, const auto& member, std::string_view) {
+    const diff::DiffOptions& said = problem.rows->same_units() ? options : given;
+    diff::describe(said, [&](std::string_view name, const auto& member, std::string_view) {
       record["options"][std::string(name)] = member;
     });
     if (!frozen.empty()) {
-      record["options"]["frozen"] = std::filesystem::absolute(frozen).string();
+      record["options"]["frozen"] = frozen;
     }
     if (!against.empty()) record["options"]["against"] = against;
     if (other) record["options"]["reference_model"] = other->path();
@@ -253,7 +253,7 @@ struct DiffCommand {
                                            {"within_rounding", p.within_rounding}};
     }
     if (!options.transform.empty()) summary["candidates_dropped"] = p.dropped;
-    summary["images_misread"] = misread;
+    summary["images_misread"] = problem.misread;
     summary["coverage_of_images"] = by_name(p.before);
     const double seconds = std::max(p.seconds, 1e-9);
     summary["candidates_per_s"] = static_cast<double>(p.candidates) / seconds;
@@ -270,19 +270,35 @@ struct DiffCommand {
     if (common.json) {
       std::cout << summary.dump(2) << "\n";
     } else {
-      print_diff(p, summary, misread);
+      print_diff(p, summary, problem.misread);
     }
     return p.differences + p.not_finite + p.disagreements > 0 ? kFound : kNothingFound;
   }
 
-  // Zeros and ones, as many as an input has; that is checked when the model is there.
-  void read_frozen() {
+  void read_frozen(const DataRows& rows) {
     if (frozen.empty()) return;
-    const NpyArray mask = read_npy(frozen);
-    const auto is_bit = [](double v) { return v == 0. || v == 1.; };
-    GRAPESHOT_CHECK(std::ranges::all_of(mask.values, is_bit), kInvalidArgument, frozen,
-                    ": holds something else than 0 and 1");
-    options.limits.frozen = at::tensor(mask.values) != 0;
+    const std::vector<uint8_t> bits = cli::read_frozen(frozen, rows);
+    GRAPESHOT_CHECK(std::ssize(bits) == rows.values().size(1), kInvalidArgument, frozen, ": ",
+                    bits.size(), " values; one for each of ", rows.values().size(1),
+                    " inputs is needed");
+    options.limits.frozen = at::tensor(bits) != 0;
+  }
+
+  // Limits are given in the units of the data, and hold in those of the network: one factor and one
+  // offset for all inputs, rounded inwards.
+  void to_network_units(const DataRows& rows) {
+    if (rows.same_units()) return;
+    const auto factor = rows.common_step();
+    GRAPESHOT_CHECK(factor, kInvalidArgument,
+                    "diff has one range for all inputs: --mean and --std must be one number each");
+    diff::Limits& limits = options.limits;
+    GRAPESHOT_CHECK(!(limits.grid > 0.), kInvalidArgument,
+                    "--integer and --grid do not go with --data-scale, --mean and --std in diff");
+    if (limits.low != 0. || limits.high != 0.) {
+      limits.low = rows.lower(0, limits.low);
+      limits.high = rows.upper(0, limits.high);
+    }
+    for (double* length : {&limits.linf, &limits.smooth, &options.step}) *length *= *factor;
   }
 
   // The range, where none was given, and whether the images keep to it and to the grid.
@@ -337,17 +353,6 @@ struct DiffCommand {
     return models;
   }
 
-  // Images with a label that the model does not predict tell nothing by a change.
-  int64_t leave_out_misread(Problem& problem) const {
-    if (files.labels.empty()) return 0;
-    const onnx::OnnxModel& model = *problem.models[0].model;
-    return static_cast<int64_t>(std::erase_if(problem.instances, [&](const ProblemInstance& each) {
-      const int64_t label = top1_label(each.property.regions[0], model.outputs());
-      const at::Tensor y = model.forward(each.original.unsqueeze(0), Head::kLogits);
-      return y.argmax(1).item<int64_t>() != label;
-    }));
-  }
-
   // Labelled arrays for training: every difference with the class of its image.
   ordered_json export_retraining(const Reporter& reporter, const onnx::OnnxModel& model) const {
     namespace fs = std::filesystem;
@@ -394,15 +399,16 @@ Action declare_diff(CLI::App& app) {
                  "bfloat16, int8, pruned; or onnxruntime: what that computes");
   app.add_option("--reference-model", command->reference_model,
                  "The file that --against onnxruntime runs there (default MODEL)");
-  app.add_option("--data", command->files.data, "Images or other inputs, .npy, [N, ...]")
-      ->required();
-  app.add_option("--labels", command->files.labels,
-                 "Their labels, .npy, [N]: inputs predicted otherwise are left out");
+  add_data_options(app, command->files, "Images or other inputs")->required();
+  app.add_flag("--misclassified", command->files.misclassified,
+               "Also inputs that the model does not predict as labelled");
   app.add_option("--out", command->out, "Run folder (default grapeshot-out/<time>-<model>)");
   app.add_option("--per-image", command->per_image, "Findings written of one image at most")
       ->capture_default_str();
-  app.add_option("--frozen", command->frozen,
-                 "Which inputs never change, .npy of an input's size: 1, the others 0");
+  app.add_option(
+      "--frozen", command->frozen,
+      "Inputs that never change: a file of an input's size, 1 for them, else 0; or names "
+      "of columns, joined by commas");
   app.add_flag("--integer", command->integer, "Inputs are whole numbers, or multiples of --grid");
   app.add_option("--export-retraining", command->retraining,
                  "Folder for all differences as arrays to train with: X.npy, y.npy");

@@ -12,6 +12,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/data_rows.h"
 #include "grapeshot/cli/doctor_report.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/rows.h"
@@ -26,7 +27,8 @@ namespace {
 constexpr int64_t kRows = 16;
 
 struct DoctorCommand {
-  std::string model, spec, data, expected;
+  DataOptions from;
+  std::string model, spec, expected;
   bool json = false;
 
   // Random rows in the boxes of the property, one after the other, or in [0, 1].
@@ -65,7 +67,7 @@ struct DoctorCommand {
   }
 
   int run() const {
-    GRAPESHOT_CHECK(expected.empty() || !data.empty(), kInvalidArgument,
+    GRAPESHOT_CHECK(expected.empty() || !from.data.empty(), kInvalidArgument,
                     "--expected needs --data: outputs of these inputs");
     at::set_num_threads(1);
     std::unique_ptr<onnx::OnnxModel> net;
@@ -82,17 +84,17 @@ struct DoctorCommand {
       if (!spec.empty()) property = read_vnnlib(spec);
       if (property) check_fits(*net, *property, spec);
     }
-    Patient patient{*net, {}, {}, property ? &*property : nullptr, !data.empty()};
-    if (data.empty()) {
+    Patient patient{*net, {}, {}, property ? &*property : nullptr, !from.data.empty()};
+    if (from.data.empty()) {
       patient.x = draw(*net, property);
     } else {
-      patient.x = read_rows(data, *net).to(at::kFloat).to(at::kDouble);
-      GRAPESHOT_CHECK(patient.x.size(0) > 0, kInvalidArgument, data, ": holds no row");
+      patient.x = DataRows(from, *net).x().to(at::kFloat).to(at::kDouble);
+      GRAPESHOT_CHECK(patient.x.size(0) > 0, kInvalidArgument, from.data, ": holds no row");
       if (!expected.empty()) {
         patient.expected = expected_outputs(*net);
         GRAPESHOT_CHECK(patient.expected.size(0) == patient.x.size(0), kInvalidArgument, expected,
                         ": ", patient.expected.size(0), " rows for ", patient.x.size(0), " of ",
-                        data);
+                        from.data);
         patient.expected = patient.expected.slice(0, 0, kRows);
       }
       patient.x = patient.x.slice(0, 0, kRows);
@@ -121,9 +123,8 @@ Action declare_doctor(CLI::App& app) {
   app.add_option("MODEL", command->model, "An .onnx or .onnx.gz file")->required();
   app.add_option("SPEC", command->spec,
                  "A VNN-LIB or JSON file: examine the model on 16 random inputs in its boxes");
-  app.add_option("--data", command->data,
-                 "Inputs to examine it on, .npy, [N, ...], the first 16 (default: random in "
-                 "[0, 1])");
+  add_data_options(app, command->from,
+                   "Inputs to examine it on, the first 16 (default: random in [0, 1])");
   app.add_option(
       "--expected", command->expected,
       "What another runtime makes of --data, .npy, [N, K]: parity within 1e-4 (1 + |y|)");

@@ -80,6 +80,7 @@ class Replayer {
     }
     check_fits(*model, spec->second, finding.spec);
     compare(finding, *model, spec->second, {}, out);
+    if (out.confirmed && !finding.words.empty()) out.why = str(finding.words, "; ", out.why);
   }
 
   // The model and the specification say what the finding says.

@@ -9,6 +9,9 @@
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
 
+#include "grapeshot/cli/data_box.h"
+#include "grapeshot/cli/data_options.h"
+#include "grapeshot/cli/data_rows.h"
 #include "grapeshot/cli/vocabulary.h"
 #include "grapeshot/core/campaign.h"
 #include "grapeshot/core/profile.h"
@@ -27,6 +30,7 @@ struct ProblemInstance {
   at::Tensor original;  ///< [D], undefined for a file
   /// What a JSON file says, but for the property, which is above; null for others.
   std::shared_ptr<const properties::Specification> json = {};
+  int64_t row = -1;  ///< of Problem::rows, where it comes from --data
 };
 
 struct ProblemModel {
@@ -43,21 +47,23 @@ struct Problem {
   std::vector<ProblemInstance> instances;
   std::unique_ptr<Profile> profile;  ///< of the one model, where asked for
   std::unique_ptr<Vocabulary> vocabulary = nullptr;
+  std::unique_ptr<DataRows> rows = nullptr;  ///< of --data
+  int64_t misread = 0;  ///< rows left out: the model does not predict their labels
 
   [[nodiscard]] std::vector<CampaignModel> campaign_models() const;
 };
 
 /// Where a problem comes from; exactly one of the three forms is filled in.
-struct ProblemFiles {
+struct ProblemFiles : DataOptions, DataBoxOptions {
   std::string model;
   std::vector<std::string> specs;  ///< VNN-LIB or JSON files for `model`
   std::string instances;           ///< an instances.csv
-  std::string data, labels;        ///< npy files for `model`, with eps
-  double eps = 0.;
-  std::string frozen, mask;       ///< an npy file and an input's name: what of a row may change
-  int64_t drop = 1;               ///< (cli/free_inputs.h)
-  std::string vocabulary, words;  ///< what findings are put into words by, or ""
-  std::string stats;              ///< reference statistics of the one model, or ""
+  double eps = 0.;                 ///< data units; 0 with eps_file
+  bool misclassified = false;      ///< keep rows that the model does not predict as labelled
+  std::string frozen, mask;        ///< a file or columns, an input's name: what of a row may change
+  int64_t drop = 1;                ///< (cli/free_inputs.h)
+  std::string vocabulary, words;   ///< what findings are put into words by, or ""
+  std::string stats;               ///< reference statistics of the one model, or ""
 };
 
 /// With absolute paths; and what it was made of.
@@ -75,7 +81,9 @@ struct ProblemFiles {
 /// than `model` has.
 void check_fits(const onnx::OnnxModel& model, const Property& property, const std::string& spec);
 
-/// The bare property of top-1 robustness in the box x +- eps, rounded inwards.
+/// The bare property of top-1 robustness in a box.
+[[nodiscard]] Property top1_property(Box box, int64_t label, int64_t outputs);
+/// The same in the box x +- eps, rounded inwards.
 [[nodiscard]] Property top1_property(std::span<const double> x, double eps, int64_t label,
                                      int64_t outputs);
 

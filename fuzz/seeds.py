@@ -11,6 +11,7 @@ import pathlib
 import sys
 
 import numpy as np
+from PIL import Image
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -95,6 +96,13 @@ SPECIFICATION = {
     "twice": '{"property": "set", "property": 1}',
 }
 
+CSV = {
+    "plain": "a,b,c\n1,2.5,-3e-2\n4,5,6\n",
+    "quotes": '\ufeff"a, ""x""";"b\nc"\r\n"1";2\r\n\r\n3;4',
+    "tabs": "a\tb\n 1\t+2\n",
+    "ragged": "a,b\n1,2,3\n",
+}
+
 DECIMAL = {
     "float": "0.1\n0.10000000149011612",
     "same": "1e-1\n0.10",
@@ -112,6 +120,23 @@ def arrays():
     yield "bool", np.array([True, False])
     yield "scalar", np.array(7, dtype=np.int64)
     yield "empty", np.zeros((0, 4), dtype=np.int16)
+
+
+def idx(array):
+    """IDX, as MNIST comes: the type's number, the sizes, the numbers, highest byte first."""
+    code = {"u1": 8, "i1": 9, "i2": 11, "i4": 12, "f4": 13, "f8": 14}[array.dtype.str[1:]]
+    sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
+    return bytes([0, 0, code, array.ndim]) + sizes + array.astype(array.dtype.newbyteorder(">")).tobytes()
+
+
+def images():
+    """(name, bytes) of small PNG and JPEG files of all kinds."""
+    pixels = Image.fromarray((np.arange(7 * 5 * 4) * 37 % 256).astype(np.uint8).reshape(7, 5, 4), "RGBA")
+    for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"):
+        yield f"{mode}.png", pixels.convert("L" if mode == "I;16" else mode).convert(mode), {}
+    for mode in ("L", "RGB", "CMYK"):
+        yield f"{mode}.jpg", pixels.convert(mode), {"quality": 50}
+    yield "progressive.jpg", pixels.convert("RGB"), {"progressive": True}
 
 
 def networks():
@@ -139,6 +164,7 @@ def seeds():
         ("instances", INSTANCES),
         ("verdicts", VERDICTS),
         ("decimal", DECIMAL),
+        ("csv", CSV),
         ("specification", SPECIFICATION),
     ):
         for name, text in texts.items():
@@ -151,6 +177,15 @@ def seeds():
         out = io.BytesIO()
         save(out, **dict(arrays()))
         yield "npz", kind, out.getvalue()
+    for kind in ("u1", "i1", "i2", "i4", "f4", "f8"):
+        yield "idx", kind, idx(np.arange(12).reshape(3, 2, 2).astype(kind))
+    for name, image, options in images():
+        out = io.BytesIO()
+        image.save(out, name.split(".")[-1].replace("jpg", "jpeg"), **options)
+        yield "image", name.replace(";", ""), out.getvalue()
+    record = (np.arange(3072) % 256).astype(np.uint8).tobytes()
+    yield "cifar", "ten", b"".join(bytes([label]) + record for label in (0, 9, 3))
+    yield "cifar", "hundred", b"".join(bytes([label, 5 * label]) + record for label in (0, 19, 3))
     packed = gzip.compress(b"some text, " * 30, mtime=0)
     yield "gzip", "one", packed
     yield "gzip", "two", packed + gzip.compress(b"and more", mtime=0) + bytes(8)

@@ -17,6 +17,7 @@
 #include "grapeshot/base/text.h"
 #include "grapeshot/cli/calls.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/data_rows.h"
 #include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"
 #include "grapeshot/cli/profile_file.h"
@@ -46,7 +47,8 @@ struct Measured {
 };
 
 struct CoverageCommand {
-  std::string model, data, criteria = "nc", stats, strategy = "global", curve, shape;
+  DataOptions from;
+  std::string model, criteria = "nc", stats, strategy = "global", curve, shape;
   CoverageOptions options;
   bool every_tap = false, json = false, quiet = false;
 
@@ -82,9 +84,9 @@ struct CoverageCommand {
     if (!curve.empty()) check_can_write(curve);
     at::set_num_threads(1);
     const std::shared_ptr<const Model> net =
-        open_model(model, input_shape(shape, data), session.models);
+        open_model(model, input_shape(shape, from.data), session.models);
     if (is_script(*net)) (void)need_onnx(*net, "coverage");
-    const at::Tensor x = read_rows(data, *net).to(at::kFloat);
+    const at::Tensor x = DataRows(from, *net).x().to(at::kFloat);
     std::optional<Profile> profile;
     if (!stats.empty()) {
       profile = read_profile(stats, sha256_file(resolve_file(model)), net->name());
@@ -152,7 +154,7 @@ struct CoverageCommand {
     const auto n = static_cast<double>(std::max<int64_t>(x.size(0), 1));
     ordered_json out = {{"command", "coverage"},
                         {"model", model},
-                        {"data", data},
+                        {"data", from.data},
                         {"inputs", x.size(0)},
                         {"neurons", 0},
                         {"taps", ordered_json::array()},
@@ -229,7 +231,7 @@ std::shared_ptr<CoverageCommand> declare(CLI::App& app) {
   auto command = std::make_shared<CoverageCommand>();
   app.add_option("MODEL", command->model, kModelHelp)->required();
   add_shape_option(app, command->shape);
-  app.add_option("--data", command->data, "Inputs, .npy, [N, ...]")->required();
+  add_data_options(app, command->from, "Inputs")->required();
   app.add_option("--criteria", command->criteria,
                  "Names joined by commas, or all: those that have what they need")
       ->capture_default_str();

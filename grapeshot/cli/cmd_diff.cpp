@@ -18,7 +18,9 @@
 #include "grapeshot/base/text.h"
 #include "grapeshot/cli/calls.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/diff_limits.h"
 #include "grapeshot/cli/diff_summary.h"
+#include "grapeshot/cli/free_inputs.h"
 #include "grapeshot/cli/live_view.h"
 #include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/machine.h"
@@ -34,7 +36,6 @@
 #include "grapeshot/core/coverage.h"
 #include "grapeshot/diff/diff.h"
 #include "grapeshot/io/file.h"
-#include "grapeshot/io/npy.h"
 #include "grapeshot/io/onnx/variant.h"
 
 namespace grapeshot::cli {
@@ -176,10 +177,11 @@ struct DiffCommand {
 
   ordered_json run(const Session& session) {
     check_usage();
-    read_frozen();
     files.change.eps = {1.};  // boxes are made for every difference
     Problem problem = load_problem(files, session.models);
-    const int64_t misread = leave_out_misread(problem);
+    const diff::DiffOptions given = options;
+    to_network_units(options, *problem.rows);
+    if (!frozen.empty()) options.limits.frozen = frozen_inputs(frozen, *problem.rows);
     const Model& model = *problem.models[0].model;
     const std::unique_ptr<OtherRuntime> other = other_runtime(problem);
     const std::vector<const Model*> models = add_others(problem, session.models);
@@ -187,7 +189,8 @@ struct DiffCommand {
     note_undriven(problem, session);
     if (!retraining.empty()) make_retraining_folder();
     RunFolder folder(out.empty() ? default_run_path(problem.models[0].path) : out);
-    const ordered_json record = record_of(problem, other.get());
+    const diff::DiffOptions& said = problem.rows->same_units() ? options : given;
+    const ordered_json record = record_of(problem, said, other.get());
     folder.write_json("run.json", record);
     const std::atomic<bool>& stop = session.stop();
     LiveView view(record, common, session);
@@ -202,7 +205,7 @@ struct DiffCommand {
     const diff::DiffProgress p = diff::run_diff(models, images, options, problem.profile.get(),
                                                 reporter, stop, oracle ? &*oracle : nullptr);
     view.close();
-    ordered_json summary = summarize(problem, p, other.get(), misread);
+    ordered_json summary = summarize(problem, p, other.get());
     summary["start_up_s"] = start_up_s;
     summary["peak_rss_mib"] = peak_rss_mib();
     summary["seed"] = options.seed;
@@ -246,10 +249,8 @@ struct DiffCommand {
   at::Tensor images_of(const Problem& problem) {
     std::vector<at::Tensor> rows;
     for (const ProblemInstance& each : problem.instances) rows.push_back(each.original);
-    GRAPESHOT_CHECK(!rows.empty(), kInvalidArgument, files.labels,
-                    ": no input is predicted as its label says");
     at::Tensor images = at::stack(rows);
-    check_images(images);
+    check_range(options.limits, images, files.data);
     if (!options.transform.empty()) {
       const Model& model = *problem.models[0].model;
       diff::check_images(model.input_shape(), model.name());
@@ -278,14 +279,15 @@ struct DiffCommand {
   }
 
   // What run.json says.
-  [[nodiscard]] ordered_json record_of(const Problem& problem, const OtherRuntime* other) const {
+  [[nodiscard]] ordered_json record_of(const Problem& problem, const diff::DiffOptions& said,
+                                       const OtherRuntime* other) const {
     ordered_json record = {{"command", "diff"}, {"files", to_json(files)}};
     record.update(describe_files(problem));
-    diff::describe(options, [&](std::string_view name, const auto& member, std::string_view) {
+    diff::describe(said, [&](std::string_view name, const auto& member, std::string_view) {
       record["options"][std::string(name)] = member;
     });
     if (!frozen.empty()) {
-      record["options"]["frozen"] = std::filesystem::absolute(frozen).string();
+      record["options"]["frozen"] = frozen;
     }
     if (!against.empty()) record["options"]["against"] = against;
     if (other) record["options"]["reference_model"] = other->path();
@@ -295,7 +297,7 @@ struct DiffCommand {
 
   // What was found, and at which speed.
   [[nodiscard]] ordered_json summarize(const Problem& problem, const diff::DiffProgress& p,
-                                       const OtherRuntime* other, int64_t misread) const {
+                                       const OtherRuntime* other) const {
     ordered_json summary = {{"command", "diff"}, {"model", problem.models[0].path}};
     for (size_t s = 1; s < problem.models.size(); ++s) {
       const ProblemModel& each = problem.models[s];
@@ -318,42 +320,13 @@ struct DiffCommand {
                                            {"within_rounding", p.within_rounding}};
     }
     if (!options.transform.empty()) summary["candidates_dropped"] = p.dropped;
-    summary["images_misread"] = misread;
+    summary["images_misread"] = problem.misread;
     summary["coverage_of_images"] = by_name(p.before);
     const double seconds = std::max(p.seconds, 1e-9);
     summary["candidates_per_s"] = static_cast<double>(p.candidates) / seconds;
     summary["differences_per_s"] = static_cast<double>(p.differences) / seconds;
     summary["seconds"] = p.seconds;
     return summary;
-  }
-
-  // Zeros and ones, as many as an input has; that is checked when the model is there.
-  void read_frozen() {
-    if (frozen.empty()) return;
-    const NpyArray mask = read_npy(frozen);
-    const auto is_bit = [](double v) { return v == 0. || v == 1.; };
-    GRAPESHOT_CHECK(std::ranges::all_of(mask.values, is_bit), kInvalidArgument, frozen,
-                    ": holds something else than 0 and 1");
-    options.limits.frozen = at::tensor(mask.values) != 0;
-  }
-
-  // The range, where none was given, and whether the images keep to it and to the grid.
-  void check_images(const at::Tensor& images) {
-    if (options.limits.low == 0. && options.limits.high == 0.) {
-      options.limits.low = images.min().item<double>();
-      options.limits.high = images.max().item<double>();
-    }
-    GRAPESHOT_CHECK(options.limits.low < options.limits.high, kInvalidArgument, files.data,
-                    ": all values are ", options.limits.low,
-                    "; --low and --high say what else is valid");
-    GRAPESHOT_CHECK(images.ge(options.limits.low).all().item<bool>() &&
-                        images.le(options.limits.high).all().item<bool>(),
-                    kInvalidArgument, files.data, ": holds values outside of --low ",
-                    options.limits.low, " to --high ", options.limits.high);
-    if (!(options.limits.grid > 0.)) return;
-    const at::Tensor steps = images.to(at::kDouble) / options.limits.grid;
-    GRAPESHOT_CHECK(at::allclose(steps, steps.round(), 0., 1e-3), kInvalidArgument, files.data,
-                    ": holds values that are no multiples of ", options.limits.grid);
   }
 
   // ONNX Runtime, where it is what the model is compared with.
@@ -388,17 +361,6 @@ struct DiffCommand {
     std::vector<const Model*> models;
     for (const ProblemModel& each : problem.models) models.push_back(each.model.get());
     return models;
-  }
-
-  // Images with a label that the model does not predict tell nothing by a change.
-  int64_t leave_out_misread(Problem& problem) const {
-    if (files.labels.empty()) return 0;
-    const Model& model = *problem.models[0].model;
-    return static_cast<int64_t>(std::erase_if(problem.instances, [&](const ProblemInstance& each) {
-      const int64_t label = top1_label(each.property.regions[0], model.outputs());
-      const at::Tensor y = model.forward(each.original.unsqueeze(0), Head::kLogits);
-      return y.argmax(1).item<int64_t>() != label;
-    }));
   }
 
   // Labelled arrays for training: every difference with the class of its image.
@@ -459,15 +421,16 @@ std::shared_ptr<DiffCommand> declare(CLI::App& app) {
                  "bfloat16, int8, pruned; or onnxruntime: what that computes");
   app.add_option("--reference-model", command->reference_model,
                  "The file that --against onnxruntime runs there (default MODEL)");
-  app.add_option("--data", command->files.data, "Images or other inputs, .npy, [N, ...]")
-      ->required();
-  app.add_option("--labels", command->files.labels,
-                 "Their labels, .npy, [N]: inputs predicted otherwise are left out");
+  add_data_options(app, command->files, "Images or other inputs")->required();
+  app.add_flag("--misclassified", command->files.misclassified,
+               "Also inputs that the model does not predict as labelled");
   app.add_option("--out", command->out, "Run folder (default grapeshot-out/<time>-<model>)");
   app.add_option("--per-image", command->per_image, "Findings written of one image at most")
       ->capture_default_str();
-  app.add_option("--frozen", command->frozen,
-                 "Which inputs never change, .npy of an input's size: 1, the others 0");
+  app.add_option(
+      "--frozen", command->frozen,
+      "Inputs that never change: a file of an input's size, 1 for them, else 0; or names "
+      "of columns, joined by commas");
   app.add_flag("--integer", command->integer, "Inputs are whole numbers, or multiples of --grid");
   app.add_option("--export-retraining", command->retraining,
                  "Folder for all differences as arrays to train with: X.npy, y.npy");

@@ -12,6 +12,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/data_rows.h"
 #include "grapeshot/cli/doctor_report.h"
 #include "grapeshot/cli/network_files.h"
 #include "grapeshot/cli/open_model.h"
@@ -28,7 +29,8 @@ namespace {
 constexpr int64_t kRows = 16;
 
 struct DoctorCommand {
-  std::string model, spec, data, expected, shape;
+  DataOptions from;
+  std::string model, spec, expected, shape;
   std::vector<std::string> networks;
   bool json = false;
 
@@ -68,7 +70,7 @@ struct DoctorCommand {
   }
 
   int run() const {
-    GRAPESHOT_CHECK(expected.empty() || !data.empty(), kInvalidArgument,
+    GRAPESHOT_CHECK(expected.empty() || !from.data.empty(), kInvalidArgument,
                     "--expected needs --data: outputs of these inputs");
     at::set_num_threads(1);
     std::shared_ptr<const Model> loaded;
@@ -84,23 +86,23 @@ struct DoctorCommand {
       property = std::move(problem.instances[0].property);
     } else {
       if (!spec.empty()) property = read_vnnlib(spec);
-      std::vector<int64_t> sizes = input_shape(shape, data);
+      std::vector<int64_t> sizes = input_shape(shape, from.data);
       if (sizes.empty() && property) sizes = {property->inputs};
       loaded = open_network(model, sizes);
       if (property) check_fits(*loaded, *property, spec);
     }
     const onnx::OnnxModel& net = *as_network(*loaded);  // of a file
-    Patient patient{net, {}, {}, property ? &*property : nullptr, !data.empty()};
-    if (data.empty()) {
+    Patient patient{net, {}, {}, property ? &*property : nullptr, !from.data.empty()};
+    if (from.data.empty()) {
       patient.x = draw(net, property);
     } else {
-      patient.x = read_rows(data, net).to(at::kFloat).to(at::kDouble);
-      GRAPESHOT_CHECK(patient.x.size(0) > 0, kInvalidArgument, data, ": holds no row");
+      patient.x = DataRows(from, net).x().to(at::kFloat).to(at::kDouble);
+      GRAPESHOT_CHECK(patient.x.size(0) > 0, kInvalidArgument, from.data, ": holds no row");
       if (!expected.empty()) {
         patient.expected = expected_outputs(net);
         GRAPESHOT_CHECK(patient.expected.size(0) == patient.x.size(0), kInvalidArgument, expected,
                         ": ", patient.expected.size(0), " rows for ", patient.x.size(0), " of ",
-                        data);
+                        from.data);
         patient.expected = patient.expected.slice(0, 0, kRows);
       }
       patient.x = patient.x.slice(0, 0, kRows);
@@ -131,9 +133,8 @@ Action declare_doctor(CLI::App& app) {
   app.add_option("SPEC", command->spec,
                  "A VNN-LIB or JSON file: examine the model on 16 random inputs in its boxes");
   add_network_option(app, command->networks);
-  app.add_option("--data", command->data,
-                 "Inputs to examine it on, .npy, [N, ...], the first 16 (default: random in "
-                 "[0, 1])");
+  add_data_options(app, command->from,
+                   "Inputs to examine it on, the first 16 (default: random in [0, 1])");
   app.add_option(
       "--expected", command->expected,
       "What another runtime makes of --data, .npy, [N, K]: parity within 1e-4 (1 + |y|)");

@@ -37,10 +37,7 @@ struct FuzzCommand {
     GRAPESHOT_CHECK(
         files.instances.empty() == !files.model.empty(), kInvalidArgument,
         files.instances.empty() ? "fuzz needs a MODEL" : "--instances names its models itself");
-    check_perturbation(files.change, data);
-    GRAPESHOT_CHECK(data || (files.labels.empty() && files.frozen.empty() && files.mask.empty() &&
-                             files.vocabulary.empty()),
-                    kInvalidArgument, "--labels, --frozen, --mask and --vocabulary go with --data");
+    check_perturbation(files.change, data, !files.eps_file.empty());
     GRAPESHOT_CHECK(files.mask.empty() || files.change.norm == "linf", kInvalidArgument,
                     "--mask goes with --norm linf: a bit that is dropped has no length");
     GRAPESHOT_CHECK(!data || files.networks.empty(), kInvalidArgument,
@@ -109,23 +106,36 @@ std::shared_ptr<FuzzCommand> declare(CLI::App& app) {
   add_network_option(app, command->files.networks);
   app.add_option("--instances", command->files.instances,
                  "A csv of onnx,vnnlib,timeout rows, as VNN-COMP has them");
-  app.add_option("--data", command->files.data, "Inputs, .npy, [N, ...]");
-  app.add_option("--labels", command->files.labels,
-                 "Their labels, .npy, [N]; -1 or no file: the model's own prediction");
-  add_perturbation_options(app, command->files.change);
+  CLI::Option* data = add_data_options(app, command->files, "Inputs to search around");
+  add_perturbation_options(app, command->files.change, data);
+  app.add_option("--eps-file", command->files.eps_file,
+                 "A radius for each input in place of --eps: a file of one row, by the names of "
+                 "columns where both are tables")
+      ->needs(data);
+  app.add_option("--low", command->files.low,
+                 "Smallest valid value, in the units of --data; one number, or as --mean")
+      ->needs(data);
+  app.add_option("--high", command->files.high, "Largest valid value")->needs(data);
+  app.add_flag("--misclassified", command->files.misclassified,
+               "Also inputs that the model does not predict as labelled")
+      ->needs(data);
   app.add_option(
-      "--frozen", command->files.frozen,
-      "1 for inputs that never change, such as padding, else 0; .npy, [N, ...] or a row");
+         "--frozen", command->files.frozen,
+         "Inputs that never change, such as padding: a file of 1 for them, else 0, [N, ...] "
+         "or a row; or names of columns, joined by commas")
+      ->needs(data);
   auto* mask =
       app.add_option("--mask", command->files.mask,
-                     "The model's input that is 1 for tokens that are there and 0 for padding");
+                     "The model's input that is 1 for tokens that are there and 0 for padding")
+          ->needs(data);
   app.add_option("--drop", command->files.drop,
                  "With --mask: tokens of a row that mutation mask may drop at a time")
       ->needs(mask)
       ->capture_default_str();
   auto* vocabulary =
       app.add_option("--vocabulary", command->files.vocabulary,
-                     "Embeddings of words, .npy, [V, E]: findings say which are nearest");
+                     "Embeddings of words, .npy, [V, E]: findings say which are nearest")
+          ->needs(data);
   app.add_option("--words", command->files.words, "Those words, a line each")->needs(vocabulary);
   app.add_option("--stats", command->files.stats,
                  "Reference statistics for --criterion and --criteria, as `grapeshot profile` "

@@ -22,6 +22,7 @@
 #include "grapeshot/diff/transform.h"
 #include "grapeshot/falsify/attack.h"
 #include "grapeshot/falsify/minimize.h"
+#include "grapeshot/io/data/data.h"
 #include "grapeshot/io/onnx/lower.h"
 #include "grapeshot/io/onnx/operator_notes.h"
 #include "grapeshot/io/onnx/ops.h"
@@ -125,6 +126,8 @@ constexpr Family kFamilies[] = {
      [] { return plain_rows(diff::constraints()); }},
     {"transformations", "Transformations of images by `diff` (--transform)",
      transformation_entries},
+    {"data", "Files that inputs are read from (--data, --labels, --format)",
+     [] { return plain_rows(data::formats()); }},
     {"variants", "Weights that `diff` compares a model with (--against)",
      [] { return plain_rows(onnx::variants()); }},
     {"properties", "Kinds of property that a JSON specification states",

@@ -9,6 +9,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/data_rows.h"
 #include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/profile_file.h"
 #include "grapeshot/cli/rows.h"
@@ -20,16 +21,17 @@ namespace grapeshot::cli {
 namespace {
 
 struct ProfileCommand {
-  std::string model, data, out, layer, shape;
+  DataOptions from;
+  std::string model, out, layer, shape;
   bool json = false;
 
   int run() const {
     check_can_write(out);
     at::set_num_threads(1);
-    const std::unique_ptr<onnx::OnnxModel> net = open_network(model, input_shape(shape, data));
+    const std::unique_ptr<onnx::OnnxModel> net = open_network(model, input_shape(shape, from.data));
     (void)need_onnx(*net, "coverage");
-    const at::Tensor x = read_rows(data, *net).to(at::kFloat);
-    GRAPESHOT_CHECK(x.size(0) > 0, kInvalidArgument, data, ": holds no input");
+    const at::Tensor x = DataRows(from, *net).x().to(at::kFloat);
+    GRAPESHOT_CHECK(x.size(0) > 0, kInvalidArgument, from.data, ": holds no input");
     Profile profile = make_profile(*net, x, layer, micro_batch(*net));
     profile.model_sha256 = sha256_file(resolve_file(model));
     write_profile(out, profile);
@@ -63,7 +65,7 @@ Action declare_profile(CLI::App& app) {
   auto command = std::make_shared<ProfileCommand>();
   app.add_option("MODEL", command->model, kModelHelp)->required();
   add_shape_option(app, command->shape);
-  app.add_option("--data", command->data, "Inputs it was made for, .npy, [N, ...]")->required();
+  add_data_options(app, command->from, "Inputs it was made for")->required();
   app.add_option("--out", command->out, "Where the statistics go, .npz")->required();
   app.add_option("--layer", command->layer,
                  "Whose traces lsa, dsa and mdsa compare with (default: the last before the "

@@ -88,6 +88,7 @@ class Replayer {
     }
     check_fits(*model, spec->second.property, finding.spec);
     compare(finding, *model, on_grid_of(finding, spec->second), out);
+    if (out.confirmed && !finding.words.empty()) out.why = str(finding.words, "; ", out.why);
   }
 
   // With the grid that the run kept to.

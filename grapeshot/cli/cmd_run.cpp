@@ -12,6 +12,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/data_rows.h"
 #include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/rows.h"
 #include "grapeshot/core/loop.h"
@@ -21,7 +22,8 @@ namespace grapeshot::cli {
 namespace {
 
 struct RunCommand {
-  std::string model, data, out, gradient, shape;
+  DataOptions from;
+  std::string model, out, gradient, shape;
   int64_t output = 0;
   bool float64 = false, unlowered = false, row_by_row = false, json = false;
 
@@ -66,6 +68,15 @@ struct RunCommand {
     return names;
   }
 
+  // How many rows have their label as the largest output.
+  static void count_right(const at::Tensor& labels, const at::Tensor& y,
+                          nlohmann::ordered_json& report) {
+    const at::Tensor known = labels >= 0;
+    report["labelled"] = known.sum().item<int64_t>();
+    report["predicted_as_labelled"] =
+        (y.argmax(1) == labels).logical_and(known).sum().item<int64_t>();
+  }
+
   int run() const {
     GRAPESHOT_CHECK(!out.empty() || !gradient.empty(), kInvalidArgument,
                     "run needs --out Y.npy or --gradient G.npy");
@@ -73,10 +84,14 @@ struct RunCommand {
       if (!path.empty()) check_can_write(path);
     }
     at::set_num_threads(1);  // as a lane of the loop computes
-    const std::unique_ptr<onnx::OnnxModel> net = open_network(model, input_shape(shape, data));
+    const std::unique_ptr<onnx::OnnxModel> net = open_network(model, input_shape(shape, from.data));
     GRAPESHOT_CHECK(output >= 0 && output < net->outputs(), kInvalidArgument, "--output ", output,
                     ": ", net->name(), " has outputs 0 to ", net->outputs() - 1);
-    const at::Tensor x = read_rows(data, *net).to(float64 ? at::kDouble : at::kFloat);
+    const DataRows rows(from, *net);
+    // Before anything is written: a label may be wrong.
+    at::Tensor labels;
+    if (!rows.labels().empty()) labels = at::tensor(labels_of(rows, from, net->outputs()));
+    const at::Tensor x = rows.x().to(float64 ? at::kDouble : at::kFloat);
     const int64_t piece = even_pieces(x.size(0), micro_batch(*net));
     nlohmann::ordered_json report = {
         {"command", "run"},          {"model", model},
@@ -89,6 +104,7 @@ struct RunCommand {
       write_tensor(out, y);
       report["out"] = out;
       if (net->network().outputs.size() > 1) report["parts"] = write_parts(*net, y);
+      if (labels.defined()) count_right(labels, y, report);
     }
     if (!gradient.empty()) {
       write_tensor(gradient, in_pieces(x, piece, net->inputs(), [&](const at::Tensor& part) {
@@ -101,6 +117,10 @@ struct RunCommand {
     } else {
       if (!out.empty()) {
         std::cout << out << ": " << x.size(0) << " rows of " << net->outputs() << " outputs\n";
+        if (report.contains("labelled")) {
+          std::cout << report["predicted_as_labelled"] << " of " << report["labelled"]
+                    << " labelled rows are predicted as their labels say\n";
+        }
       }
       if (!gradient.empty()) {
         std::cout << gradient << ": gradient of output " << output << ", " << x.size(0)
@@ -117,8 +137,7 @@ Action declare_run(CLI::App& app) {
   auto command = std::make_shared<RunCommand>();
   app.add_option("MODEL", command->model, kModelHelp)->required();
   add_shape_option(app, command->shape);
-  app.add_option("--data", command->data,
-                 "Inputs, .npy, [N, ...]; several inputs flat, one after the other")
+  add_data_options(app, command->from, "Inputs [N, ...]; several inputs flat, one after the other")
       ->required();
   app.add_option("--out", command->out,
                  "Where the outputs go, .npy, [N, K]; several outputs side by side, and besides in "

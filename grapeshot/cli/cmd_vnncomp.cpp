@@ -340,7 +340,7 @@ struct VnncompCommand {
 
   int report(const std::vector<Task>& tasks, const std::vector<Outcome>& outcomes, double seconds,
              bool interrupted) const {
-    Report report = make_report(tasks, outcomes);
+    VnncompReport report = make_report(tasks, outcomes);
     report.seconds = seconds;
     report.interrupted = interrupted;
     report.of_a_tool = !results.empty();

@@ -1,20 +1,19 @@
 #include "grapeshot/cli/free_inputs.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
+#include <system_error>
+
+#include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/base/text.h"
+#include "grapeshot/cli/data_box.h"
 #include "grapeshot/cli/open_model.h"
-#include "grapeshot/io/npy.h"
 
 namespace grapeshot::cli {
 namespace {
-
-// A box without width; float32 is what the network gets.
-void fix(Box& box, size_t i, double x) {
-  box.lo[i] = box.hi[i] = static_cast<float>(x);
-  if (static_cast<double>(box.lo[i]) != x) box.nearest.push_back(static_cast<int32_t>(i));
-}
 
 bool is_bit(double v) {
   return v == 0. || v == 1.;
@@ -22,18 +21,38 @@ bool is_bit(double v) {
 
 }  // namespace
 
-FreeInputs::FreeInputs(const ProblemFiles& files, const Model& model, int64_t rows)
-    : files_(files), inputs_(model.inputs()) {
-  if (!files.frozen.empty()) {
-    const NpyArray given = read_npy(files.frozen);
-    const auto size = static_cast<int64_t>(given.values.size());
-    GRAPESHOT_CHECK(size == inputs_ || size == rows * inputs_, kInvalidArgument, files.frozen, ": ",
-                    size, " values; one for each of ", inputs_, " inputs, or of ", rows,
-                    " rows of them, are needed");
-    GRAPESHOT_CHECK(std::ranges::all_of(given.values, is_bit), kInvalidArgument, files.frozen,
-                    ": holds other values than 0 (free) and 1 (frozen)");
-    frozen_.assign(given.values.begin(), given.values.end());
+std::vector<uint8_t> read_frozen(const std::string& frozen, const DataRows& rows) {
+  const int64_t d = rows.values().size(1);
+  std::error_code ignored;
+  const bool is_file = std::filesystem::exists(data::find_place(frozen).path, ignored) ||
+                       std::filesystem::exists(frozen + ".gz", ignored);
+  std::vector<uint8_t> out;
+  if (!is_file && !rows.columns().empty()) {
+    out.assign(static_cast<size_t>(d), 0);
+    for (const std::string_view name : split_at(',', frozen)) {
+      const auto at = std::ranges::find(rows.columns(), name);
+      GRAPESHOT_CHECK(at != rows.columns().end(), kNotFound, "--frozen: '", printable(name),
+                      "' is no column of the data, and '", printable(frozen), "' no file");
+      out[static_cast<size_t>(at - rows.columns().begin())] = 1;
+    }
+    return out;
   }
+  const data::DataSet given = data::read(frozen, {});
+  const auto size = static_cast<int64_t>(given.values.size());
+  GRAPESHOT_CHECK(size == d || size == rows.size() * d, kInvalidArgument, frozen, ": ", size,
+                  " values; one for each of ", d, " inputs, or of ", rows.size(),
+                  " rows of them, are needed");
+  GRAPESHOT_CHECK(std::ranges::all_of(given.values, is_bit), kInvalidArgument, frozen,
+                  ": holds other values than 0 (free) and 1 (frozen)");
+  const at::Tensor bits =
+      rows.in_network_order(at::tensor(given.values, at::kDouble).view({-1, d}));
+  out.assign(bits.const_data_ptr<double>(), bits.const_data_ptr<double>() + bits.numel());
+  return out;
+}
+
+FreeInputs::FreeInputs(const ProblemFiles& files, const Model& model, const DataRows& rows)
+    : files_(files), inputs_(model.inputs()) {
+  if (!files.frozen.empty()) frozen_ = read_frozen(files.frozen, rows);
   if (!files.mask.empty()) find_mask(need_onnx(model, "--mask"));
 }
 

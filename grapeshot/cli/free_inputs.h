@@ -5,18 +5,24 @@
 #include <span>
 #include <vector>
 
+#include "grapeshot/cli/data_rows.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/core/property.h"
 #include "grapeshot/io/onnx/model.h"
 
 namespace grapeshot::cli {
 
+/// What --frozen says: a file of 0 or 1 for every input, of each row or of all, or names of columns
+/// of the rows joined by commas. [D] or [rows, D]. Throws Error{kInvalidArgument, kNotFound} naming
+/// the file or the name that does not fit.
+[[nodiscard]] std::vector<uint8_t> read_frozen(const std::string& frozen, const DataRows& rows);
+
 class FreeInputs {
  public:
-  /// For `rows` rows of files.data. `files.frozen`: 0 or 1 for every input, of each row or of all;
-  /// 1 never changes. `files.mask`: an input of the model that says of every token, 1 or 0, whether
-  /// it is there. Throws Error{kInvalidArgument} naming the file, or the model, that does not fit.
-  FreeInputs(const ProblemFiles& files, const Model& model, int64_t rows);
+  /// For rows of files.data. `files.frozen`: as read_frozen() has it; 1 never changes.
+  /// `files.mask`: an input of the model that says of every token, 1 or 0, whether it is there.
+  /// Throws Error{kInvalidArgument} naming the file, or the model, that does not fit.
+  FreeInputs(const ProblemFiles& files, const Model& model, const DataRows& rows);
 
   /// Takes from the box of data row `row`, `x` [D], what may not change: frozen inputs, bits of the
   /// mask, and what belongs to tokens that are not there. Up to `files.drop` of the bits that are 1

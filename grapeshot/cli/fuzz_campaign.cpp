@@ -40,6 +40,7 @@ ordered_json summarize(const Problem& problem, const CampaignResult& result,
   out["command"] = "fuzz";
   out["model"] = models.size() == 1 ? models[0] : models;
   out.update(fuzz_counts(p));
+  if (problem.rows) out["inputs_misread"] = problem.misread;
   out["candidates_per_s"] = static_cast<double>(p.candidates) / seconds;
   out["inputs_checked_per_s"] = static_cast<double>(p.inputs_checked) / seconds;
   out["ttfv_s_per_instance"] = first;
@@ -64,6 +65,10 @@ void print_summary(const ordered_json& s) {
   std::printf("%" PRId64 " of %" PRId64 " instances broken in %.1f s (start-up %.2f s)\n",
               count("instances_falsified"), count("instances"), s["seconds"].get<double>(),
               s["start_up_s"].get<double>());
+  if (s.value("inputs_misread", int64_t{0}) > 0) {
+    std::printf("%" PRId64 " inputs left out: the model does not predict their labels\n",
+                count("inputs_misread"));
+  }
   std::printf("%" PRId64 " candidates (%.0f/s), %" PRId64 " inputs checked (%.0f/s)\n",
               count("candidates"), s["candidates_per_s"].get<double>(), count("inputs_checked"),
               s["inputs_checked_per_s"].get<double>());

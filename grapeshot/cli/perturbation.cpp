@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -53,40 +54,45 @@ void add_grid_options(CLI::App& app, bool& integer, double& grid) {
       });
 }
 
-void add_perturbation_options(CLI::App& app, PerturbationOptions& options) {
+void add_perturbation_options(CLI::App& app, PerturbationOptions& options, CLI::Option* data) {
   app.add_option("--eps", options.eps,
-                 "Radius around each input, input units; several, joined by commas: robust "
-                 "accuracy at each")
+                 "Radius around each input, in the units of --data; several, joined by commas: "
+                 "robust accuracy at each")
+      ->needs(data)
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--norm", options.norm,
                  "What eps bounds: linf, every input's change; l2, the length of the change; l1, "
                  "the sum of all changes")
+      ->needs(data)
       ->capture_default_str();
   add_grid_options(app, options.integer, options.grid);
   app.add_option("--one-hot", options.one_hot,
                  "Groups of inputs of which one is 1 and the others 0, as 3-7,8-10 or 3+5+9: the 1 "
-                 "may move");
+                 "may move")
+      ->needs(data);
   app.add_option("--target", options.target,
-                 "Only this label counts, or all: every other label, one after another");
+                 "Only this label counts, or all: every other label, one after another")
+      ->needs(data);
 }
 
-void check_perturbation(const PerturbationOptions& o, bool data) {
-  if (data) {
-    GRAPESHOT_CHECK(!o.eps.empty(), kInvalidArgument, "--data needs a finite --eps above 0");
-    for (const double eps : o.eps) {
-      GRAPESHOT_CHECK(eps > 0. && std::isfinite(eps), kInvalidArgument,
-                      "--data needs a finite --eps above 0");
-    }
-    std::vector<double> sorted = o.eps;
-    std::ranges::sort(sorted);
-    GRAPESHOT_CHECK(std::ranges::adjacent_find(sorted) == sorted.end(), kInvalidArgument,
-                    "--eps names a radius twice");
-  } else {
-    GRAPESHOT_CHECK(o.eps.empty() && o.one_hot.empty() && o.target.empty() && o.norm == "linf",
-                    kInvalidArgument, "--eps, --norm, --one-hot and --target go with --data");
-  }
+void check_perturbation(const PerturbationOptions& o, bool data, bool radii) {
   (void)find_ball_norm(o.norm);
+  if (!data) return;
+  if (radii) {
+    GRAPESHOT_CHECK(o.eps.empty(), kInvalidArgument, "--eps and --eps-file exclude each other");
+    GRAPESHOT_CHECK(o.norm == "linf", kInvalidArgument, "--eps-file goes with --norm linf");
+    return;
+  }
+  GRAPESHOT_CHECK(!o.eps.empty(), kInvalidArgument, "--data needs a finite --eps above 0");
+  for (const double eps : o.eps) {
+    GRAPESHOT_CHECK(eps > 0. && std::isfinite(eps), kInvalidArgument,
+                    "--data needs a finite --eps above 0");
+  }
+  std::vector<double> sorted = o.eps;
+  std::ranges::sort(sorted);
+  GRAPESHOT_CHECK(std::ranges::adjacent_find(sorted) == sorted.end(), kInvalidArgument,
+                  "--eps names a radius twice");
 }
 
 nlohmann::ordered_json to_json(const PerturbationOptions& o) {
@@ -114,17 +120,33 @@ PerturbationOptions perturbation_options(const nlohmann::json& object, const std
   return out;
 }
 
-Perturbation::Perturbation(PerturbationOptions options, int64_t inputs, int64_t outputs,
+Perturbation::Perturbation(PerturbationOptions options, const DataRows& rows, int64_t outputs,
                            std::string source)
     : options_(std::move(options)),
       outputs_(outputs),
       source_(std::move(source)),
       norm_(find_ball_norm(options_.norm).norm) {
   std::ranges::sort(options_.eps);
-  if (!options_.one_hot.empty()) {
-    set_.one_hot = std::make_shared<const OneHot>(parse_one_hot(options_.one_hot, inputs));
+  if (options_.eps.empty()) options_.eps = {0.};  // rows have radii of their own
+  const int64_t inputs = rows.values().size(1);
+  if (!rows.same_units()) {
+    const bool lengths = norm_ != BallNorm::kNone || options_.step() > 0.;
+    const std::optional<double> unit = rows.common_step();
+    GRAPESHOT_CHECK(!lengths || unit, kInvalidArgument,
+                    "--norm, --integer and --grid need one --std for all inputs");
+    GRAPESHOT_CHECK(!(options_.step() > 0.) || (rows.lower(0, 0.) == 0. && rows.upper(0, 0.) == 0.),
+                    kInvalidArgument, "--integer and --grid do not go with --mean");
+    GRAPESHOT_CHECK(options_.one_hot.empty(), kInvalidArgument,
+                    "--one-hot does not go with --data-scale, --mean and --std");
+    unit_ = unit.value_or(1.);
   }
-  if (options_.step() > 0.) set_.grid = grid_of(options_.step(), inputs, set_.one_hot.get());
+  if (!options_.one_hot.empty()) {
+    set_.one_hot =
+        std::make_shared<const OneHot>(parse_one_hot(options_.one_hot, inputs, rows.columns()));
+  }
+  if (options_.step() > 0.) {
+    set_.grid = grid_of(options_.step() * unit_, inputs, set_.one_hot.get());
+  }
   const std::string& target = options_.target;
   if (target.empty() || target == "all") return;
   int64_t label = -1;
@@ -183,6 +205,8 @@ std::vector<PerturbedRow> Perturbation::of(int64_t row, std::span<const double> 
   std::vector<PerturbedRow> out;
   for (const int64_t target : targets(label)) {
     for (const double eps : options_.eps) {
+      // A product is rounded: towards the centre.
+      const double radius = unit_ == 1. ? eps : std::nextafter(eps * unit_, 0.);
       PerturbedRow& one = out.emplace_back(
           PerturbedRow{top1_property(box_of(eps), label, outputs_), {}, eps, target});
       Region& region = one.property.regions[0];
@@ -193,7 +217,7 @@ std::vector<PerturbedRow> Perturbation::of(int64_t row, std::span<const double> 
       close_groups(x, box);
       box.set = set_;
       if (set_.grid && !box.empty) box.empty = !snap_bounds(*set_.grid, box.lo, box.hi);
-      const Ball ball = inner_ball(norm_, x, eps, set_, box.lo, box.hi);
+      const Ball ball = inner_ball(norm_, x, radius, set_, box.lo, box.hi);
       one.original = at::tensor(ball.centre);
       if (norm_ == BallNorm::kNone) continue;
       box.empty = box.empty || !(ball.radius > 0.);

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "grapeshot/cli/data_rows.h"
 #include "grapeshot/core/property.h"
 
 namespace grapeshot::cli {
@@ -32,10 +33,11 @@ struct PerturbationOptions {
 
 /// Declares --integer and --grid, which go with specifications as well; and the others.
 void add_grid_options(CLI::App& app, bool& integer, double& grid);
-void add_perturbation_options(CLI::App& app, PerturbationOptions& options);
+void add_perturbation_options(CLI::App& app, PerturbationOptions& options, CLI::Option* data);
 
-/// Throws Error{kInvalidArgument} naming the option that is out of range, or that needs --data.
-void check_perturbation(const PerturbationOptions& options, bool data);
+/// Throws Error{kInvalidArgument} naming the option that is out of range; `radii` are given for each
+/// input in place of --eps.
+void check_perturbation(const PerturbationOptions& options, bool data, bool radii);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const PerturbationOptions& options);
 /// What a run.json of before says of eps alone is read as well.
@@ -52,9 +54,12 @@ struct PerturbedRow {
 
 class Perturbation {
  public:
-  /// For a model of these sizes; `source` is the file that messages begin with. Throws
-  /// Error{kInvalidArgument} for groups or a target that it does not have.
-  Perturbation(PerturbationOptions options, int64_t inputs, int64_t outputs, std::string source);
+  /// For these rows and a model of so many outputs; `source` is the file that messages begin with.
+  /// Lengths are in the units of the data, and in those of the network where one factor says what
+  /// that is. Throws Error{kInvalidArgument} for others, and for groups or a target that it does not
+  /// have.
+  Perturbation(PerturbationOptions options, const DataRows& rows, int64_t outputs,
+               std::string source);
 
   /// Row `row`, `x` [D], of label `label`, by target and then eps, whose box `box_of` knows. None
   /// where the label is the target. Throws Error{kInvalidArgument} naming a row whose groups hold
@@ -70,6 +75,7 @@ class Perturbation {
 
   PerturbationOptions options_;
   int64_t outputs_;
+  double unit_ = 1.;  ///< of the data, in units of the network
   std::string source_;
   BallNorm norm_;
   InputSet set_;  ///< without a ball

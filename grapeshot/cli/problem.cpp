@@ -1,23 +1,23 @@
 #include "grapeshot/cli/problem.h"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <limits>
 #include <map>
+#include <system_error>
+#include <type_traits>
 
 #include <ATen/ATen.h>
 
+#include "grapeshot/base/directed.h"
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/free_inputs.h"
-#include "grapeshot/cli/given_model.h"
 #include "grapeshot/cli/json_file.h"
 #include "grapeshot/cli/network_files.h"
 #include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/profile_file.h"
+#include "grapeshot/cli/rows.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/instances.h"
-#include "grapeshot/io/npy.h"
 #include "grapeshot/io/onnx/graph.h"
 #include "grapeshot/io/onnx/joined_model.h"
 #include "grapeshot/io/onnx/pair_model.h"
@@ -27,9 +27,24 @@
 namespace grapeshot::cli {
 namespace {
 
-// Files of ProblemFiles that a run remembers with their SHA-256.
-constexpr const char* kInputFiles[] = {"instances", "data",       "labels", "frozen",
-                                       "stats",     "vocabulary", "words"};
+// Files of ProblemFiles that a run remembers with their SHA-256. Those of the data may be folders,
+// arrays of an archive or, but for the first, no files but names of columns.
+constexpr const char* kInputFiles[] = {"instances", "stats", "vocabulary", "words"};
+constexpr const char* kDataFiles[] = {"data", "labels", "frozen", "eps_file"};
+
+// Absolute, where it is a file and not a name.
+std::string whole_place(const std::string& text) {
+  std::error_code ignored;
+  const std::string path = data::find_place(text).path;
+  const bool there =
+      std::filesystem::exists(path, ignored) || std::filesystem::exists(path + ".gz", ignored);
+  return there ? data::absolute_place(text) : text;
+}
+
+// Of what whole_place() made absolute, "" of names.
+std::string sha256_of_place(const std::string& place, const data::Request& request) {
+  return std::filesystem::path(place).is_absolute() ? data::fingerprint(place, request) : "";
+}
 
 class Loader {
  public:
@@ -81,37 +96,36 @@ class Loader {
   void add_data(const ProblemFiles& files) {
     const size_t index = model(absolute_path(files.model), shape_);
     const Model& net = *problem_.models[index].model;
-    const NpyArray x = read_npy(files.data);
-    const int64_t n = x.shape.empty() ? 0 : x.shape[0];
-    const auto size = static_cast<int64_t>(x.values.size());
-    GRAPESHOT_CHECK(n > 0 && size == n * net.inputs(), kInvalidArgument, files.data, ": ", size,
-                    " values in ", n, " rows; ", net.name(), " has ", net.inputs(),
-                    " inputs a row");
-    GRAPESHOT_CHECK(std::ranges::all_of(
-                        x.values, [](double v) { return std::isfinite(static_cast<float>(v)); }),
-                    kInvalidArgument, files.data,
+    problem_.rows = std::make_unique<DataRows>(files, net);
+    const DataRows& rows = *problem_.rows;
+    const int64_t n = rows.size();
+    GRAPESHOT_CHECK(n > 0, kInvalidArgument, files.data, ": holds no row");
+    const at::Tensor x = rows.x().to(at::kFloat);
+    GRAPESHOT_CHECK(x.isfinite().all().item<bool>(), kInvalidArgument, files.data,
                     ": holds NaN, infinite or larger values than float32");
     GRAPESHOT_CHECK(net.outputs() >= 2, kInvalidArgument, net.name(),
                     ": has one output; the label of --data needs at least two to compare");
-    const std::vector<int64_t> labels = read_labels(files.labels, n, net.outputs());
-    const FreeInputs free(files, net, n);
-    const Perturbation perturbation(files.change, net.inputs(), net.outputs(), files.data);
+    const std::vector<int64_t> labels = labels_of(rows, files, net.outputs());
+    const std::vector<bool> left_out = misread_rows(files, net, x, labels);
+    const DataBoxes boxes(files, rows);
+    const FreeInputs free(files, net, rows);
+    const Perturbation perturbation(files.change, rows, net.outputs(), files.data);
     if (!files.vocabulary.empty()) {
       problem_.vocabulary = std::make_unique<Vocabulary>(files.vocabulary, files.words,
                                                          need_onnx(net, "--vocabulary"));
     }
     for (int64_t i = 0; i < n; ++i) {
-      const std::span<const double> row(x.values.data() + i * net.inputs(),
+      if (left_out[static_cast<size_t>(i)]) continue;
+      const std::span<const double> row(rows.x().const_data_ptr<double>() + i * net.inputs(),
                                         static_cast<size_t>(net.inputs()));
-      const std::string name =
-          str(std::filesystem::path(files.data).filename().string(), "[", i, "]");
+      const std::string name = rows.name(i);
       int64_t label = labels[static_cast<size_t>(i)];
       if (label < 0) {
         // Without a label the reference is the prediction on the original, which never changes.
         const at::Tensor x32 = at::tensor(at::ArrayRef<double>(row.data(), row.size()), at::kFloat);
         label = net.evaluate(x32.unsqueeze(0)).argmax(1).item<int64_t>();
       }
-      const auto box_of = [&](double eps) { return box_around(row, eps); };
+      const auto box_of = [&](double eps) { return boxes.box(i, eps); };
       for (PerturbedRow& each : perturbation.of(i, row, label, free, box_of)) {
         const bool several = files.change.eps.size() > 1;
         add_perturbed(index, several ? str(name, " eps ", each.eps) : name, i, std::move(each));
@@ -238,19 +252,20 @@ class Loader {
     instance.json = std::move(spec);
   }
 
-  static std::vector<int64_t> read_labels(const std::string& path, int64_t n, int64_t outputs) {
-    if (path.empty()) return std::vector<int64_t>(static_cast<size_t>(n), -1);
-    const NpyArray y = read_npy(path);
-    GRAPESHOT_CHECK(static_cast<int64_t>(y.values.size()) == n, kInvalidArgument, path, ": ",
-                    y.values.size(), " labels for ", n, " rows of data");
-    std::vector<int64_t> labels;
-    for (const double v : y.values) {
-      GRAPESHOT_CHECK(v == std::floor(v) && v >= -1. && v < static_cast<double>(outputs),
-                      kInvalidArgument, path, ": ", v, " is not a label from 0 to ", outputs - 1,
-                      ", nor -1 for none");
-      labels.push_back(static_cast<int64_t>(v));
+  // Rows whose labels the model does not predict: they tell nothing by a change.
+  std::vector<bool> misread_rows(const ProblemFiles& files, const Model& net,
+                                 const at::Tensor& x, const std::vector<int64_t>& labels) {
+    std::vector<bool> out(labels.size(), false);
+    const bool labelled = std::ranges::any_of(labels, [](int64_t label) { return label >= 0; });
+    if (files.misclassified || !labelled) return out;
+    const at::Tensor predicted = predictions(net, x);
+    for (size_t i = 0; i < labels.size(); ++i) {
+      out[i] = labels[i] >= 0 && predicted.const_data_ptr<int64_t>()[i] != labels[i];
+      problem_.misread += out[i] ? 1 : 0;
     }
-    return labels;
+    GRAPESHOT_CHECK(problem_.misread < std::ssize(out), kInvalidArgument, labels_place(files),
+                    ": no input is predicted as its label says; --misclassified keeps them");
+    return out;
   }
 
   const std::vector<std::string>& networks_;  // as ProblemFiles has them
@@ -310,15 +325,11 @@ std::vector<CampaignModel> Problem::campaign_models() const {
 }
 
 Box box_around(std::span<const double> x, double eps) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Box box;
   for (const double v : x) {
-    auto lo = static_cast<float>(v - eps), hi = static_cast<float>(v + eps);
-    if (lo < v - eps) lo = std::nextafter(lo, kInfinity);
-    if (hi > v + eps) hi = std::nextafter(hi, -kInfinity);
-    box.empty = box.empty || lo > hi;
-    box.lo.push_back(lo);
-    box.hi.push_back(hi);
+    box.lo.push_back(to_float(add(v, -eps, Toward::kAbove), Toward::kAbove));
+    box.hi.push_back(to_float(add(v, eps, Toward::kBelow), Toward::kBelow));
+    box.empty = box.empty || box.lo.back() > box.hi.back();
   }
   return box;
 }
@@ -346,16 +357,23 @@ nlohmann::ordered_json to_json(const ProblemFiles& files) {
   nlohmann::ordered_json out = {{"model", whole(files.model)},
                                 {"specs", nlohmann::ordered_json::array()},
                                 {"instances", whole(files.instances)},
-                                {"data", whole(files.data)},
-                                {"labels", whole(files.labels)},
-                                {"frozen", whole(files.frozen)},
+                                {"data", whole_place(files.data)},
+                                {"labels", whole_place(files.labels)},
+                                {"frozen", whole_place(files.frozen)},
                                 {"mask", files.mask},
                                 {"drop", files.drop},
                                 {"vocabulary", whole(files.vocabulary)},
                                 {"words", whole(files.words)},
                                 {"stats", whole(files.stats)},
-                                {"shape", files.shape}};
+                                {"shape", files.shape},
+                                {"eps_file", whole_place(files.eps_file)},
+                                {"low", files.low},
+                                {"high", files.high},
+                                {"misclassified", files.misclassified}};
   out.update(to_json(files.change));
+  describe_data(files, [&](std::string_view name, const auto& member, std::string_view) {
+    out[std::string(name)] = member;
+  });
   for (const std::string& spec : files.specs) out["specs"].push_back(absolute_path(spec));
   for (const std::string& each : files.networks) {
     const auto [name, file] = network_option(each);
@@ -364,6 +382,10 @@ nlohmann::ordered_json to_json(const ProblemFiles& files) {
   for (const char* key : kInputFiles) {
     const std::string path = out[key];
     if (!path.empty()) out[str(key, "_sha256")] = sha256_file(path);
+  }
+  for (const char* key : kDataFiles) {
+    const std::string sha256 = sha256_of_place(out[key], request_of(files));
+    if (!sha256.empty()) out[str(key, "_sha256")] = sha256;
   }
   return out;
 }
@@ -389,10 +411,28 @@ ProblemFiles problem_files(const nlohmann::json& object, const std::string& path
     files.vocabulary = text("vocabulary");
     files.words = text("words");
   }
-  for (const char* key : kInputFiles) {
-    const std::string file = object.contains(key) ? text(key) : std::string();
-    GRAPESHOT_CHECK(file.empty() || sha256_file(file) == text(str(key, "_sha256").c_str()),
-                    kInvalidArgument, file, ": changed since the run began (its SHA-256 differs)");
+  // A run from before these options took all rows, in the units of the network.
+  files.misclassified = true;
+  if (object.contains("misclassified")) {
+    files.eps_file = text("eps_file");
+    files.low = text("low");
+    files.high = text("high");
+    files.misclassified = json_field<bool>(object, "misclassified", path);
+    describe_data(files, [&](std::string_view name, auto& member, std::string_view) {
+      using Member = std::remove_reference_t<decltype(member)>;
+      member = json_field<Member>(object, std::string(name).c_str(), path);
+    });
+  }
+  const auto check = [&](const char* key, auto sha256_of) {
+    const std::string known = str(key, "_sha256");
+    if (!object.contains(known)) return;
+    const std::string file = text(key);
+    GRAPESHOT_CHECK(sha256_of(file) == text(known.c_str()), kInvalidArgument, file,
+                    ": changed since the run began (its SHA-256 differs)");
+  };
+  for (const char* key : kInputFiles) check(key, sha256_file);
+  for (const char* key : kDataFiles) {
+    check(key, [&](const std::string& file) { return sha256_of_place(file, request_of(files)); });
   }
   return files;
 }

@@ -10,6 +10,9 @@
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
 
+#include "grapeshot/cli/data_box.h"
+#include "grapeshot/cli/data_options.h"
+#include "grapeshot/cli/data_rows.h"
 #include "grapeshot/cli/perturbation.h"
 #include "grapeshot/cli/session.h"
 #include "grapeshot/cli/vocabulary.h"
@@ -37,7 +40,7 @@ struct ProblemInstance {
   std::shared_ptr<const query::Query> query = {};
   std::vector<std::string> networks = {};  ///< the file of each of the query's networks, absolute
   // Of --data.
-  int64_t row = -1;     ///< of the data, or -1
+  int64_t row = -1;     ///< of Problem::rows, or -1
   double eps = 0.;      ///< its radius
   double grid = 0.;     ///< of --grid on a file's property, 0: none
   int64_t target = -1;  ///< its label to reach, or -1
@@ -59,20 +62,22 @@ struct Problem {
   std::vector<ProblemInstance> instances;
   std::unique_ptr<Profile> profile;  ///< of the one model, where asked for
   std::unique_ptr<Vocabulary> vocabulary = nullptr;
+  std::unique_ptr<DataRows> rows = nullptr;  ///< of --data
+  int64_t misread = 0;  ///< rows left out: the model does not predict their labels
 
   [[nodiscard]] std::vector<CampaignModel> campaign_models() const;
 };
 
 /// Where a problem comes from; exactly one of the three forms is filled in.
-struct ProblemFiles {
+struct ProblemFiles : DataOptions, DataBoxOptions {
   std::string model;
   std::vector<std::string> specs;  ///< VNN-LIB or JSON files for `model`
   /// "name=path" for networks of VNN-LIB 2.0 files; `model`, where given, is for the one not named.
   std::vector<std::string> networks = {};
   std::string instances;          ///< an instances.csv
-  std::string data, labels;       ///< npy files for `model`, with eps
-  PerturbationOptions change;     ///< of the data, and --grid of specifications
-  std::string frozen, mask;       ///< an npy file and an input's name: what of a row may change
+  PerturbationOptions change;     ///< of the data, in its units, and --grid of specifications
+  bool misclassified = false;     ///< keep rows that the model does not predict as labelled
+  std::string frozen, mask;       ///< a file or columns, an input's name: what of a row may change
   int64_t drop = 1;               ///< (cli/free_inputs.h)
   std::string vocabulary, words;  ///< what findings are put into words by, or ""
   std::string stats;              ///< reference statistics of the one model, or ""

@@ -1,6 +1,7 @@
 // grapeshot/cli/rows.cpp: see rows.h.
 #include "grapeshot/cli/rows.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <span>
@@ -10,19 +11,19 @@
 #include <unistd.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/core/worker.h"
 #include "grapeshot/io/npy.h"
 
 namespace grapeshot::cli {
 
-at::Tensor read_rows(const std::string& path, const Model& model) {
-  NpyArray file = read_npy(path);
-  const int64_t d = model.inputs();
-  const auto size = static_cast<int64_t>(file.values.size());
-  int64_t n = file.shape.empty() ? 1 : file.shape[0];
-  if (n * d != size && size == d) n = 1;
-  GRAPESHOT_CHECK(n * d == size, kInvalidArgument, path, ": ", size, " values in ", n,
-                  n == 1 ? " row; " : " rows; ", model.name(), " has ", d, " inputs a row");
-  return at::from_blob(file.values.data(), {n, d}, at::kDouble).clone();
+at::Tensor predictions(const Model& model, const at::Tensor& x) {
+  at::Tensor out = at::empty({x.size(0)}, at::kLong);
+  const int64_t piece = micro_batch(model);
+  for (int64_t begin = 0; begin < x.size(0); begin += piece) {
+    const int64_t end = std::min(begin + piece, x.size(0));
+    out.slice(0, begin, end).copy_(model.forward(x.slice(0, begin, end), Head::kLogits).argmax(1));
+  }
+  return out;
 }
 
 void write_tensor(const std::string& path, const at::Tensor& x) {

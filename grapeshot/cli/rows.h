@@ -1,4 +1,4 @@
-// grapeshot/cli/rows.h: a batch of inputs from a .npy file, and files that commands write.
+// grapeshot/cli/rows.h: what commands do with a batch of inputs, and files that they write.
 #pragma once
 
 #include <string>
@@ -9,10 +9,9 @@
 
 namespace grapeshot::cli {
 
-/// The rows of `path` as float64 [N, D], D = model.inputs(): the file is [N, D...], of any inner
-/// shape, or a single row without a row axis. NaN and infinity pass.
-/// Throws Error{kInvalidArgument} naming the file when its numbers are not whole rows.
-[[nodiscard]] at::Tensor read_rows(const std::string& path, const Model& model);
+/// Classes [N] int64 that `model` predicts for rows x [N, D] float32, by batches as the cache
+/// likes.
+[[nodiscard]] at::Tensor predictions(const Model& model, const at::Tensor& x);
 
 /// Writes `x` in its own dtype (float32 or float64) and shape as .npy.
 void write_tensor(const std::string& path, const at::Tensor& x);

@@ -13,6 +13,7 @@
 #include <ATen/ATen.h>
 
 #include "grapeshot/base/error.h"
+#include "grapeshot/cli/data_report.h"
 #include "grapeshot/cli/judgement.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/core/corpus.h"
@@ -246,6 +247,12 @@ std::string RunFolder::write_finding(
   if (!box.droppable.empty()) out["dropped_inputs"] = dropped_bits(box, finding.x);
   if (problem.vocabulary) {
     out["tokens"] = problem.vocabulary->changes(finding.original, finding.x, box);
+  }
+  if (problem.rows && instance.row >= 0) {
+    out["data"] = describe_change(*problem.rows, instance.row, finding, draft.string());
+    const std::string words = words_of(
+        out["data"], top1_label(instance.property.regions[0], instance.property.outputs), c.y32);
+    if (!words.empty()) out["words"] = words;
   }
   out["mutation"] = finding.mutation;
   out["ids"] = {{"seed", seed},

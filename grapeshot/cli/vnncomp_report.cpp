@@ -59,8 +59,8 @@ ordered_json Line::to_json() const {
           {"compared_with_best", timed}};
 }
 
-Report make_report(const std::vector<Task>& tasks, const std::vector<Outcome>& outcomes) {
-  Report report;
+VnncompReport make_report(const std::vector<Task>& tasks, const std::vector<Outcome>& outcomes) {
+  VnncompReport report;
   report.missed = report.broken = report.disagreements = ordered_json::array();
   for (size_t i = 0; i < tasks.size(); ++i) {
     const Task& t = tasks[i];
@@ -80,7 +80,7 @@ Report make_report(const std::vector<Task>& tasks, const std::vector<Outcome>& o
   return report;
 }
 
-ordered_json to_json(const Report& report) {
+ordered_json to_json(const VnncompReport& report) {
   ordered_json out = {
       {"command", "vnncomp"}, {"seconds", report.seconds}, {"interrupted", report.interrupted}};
   out["total"] = report.total.to_json();
@@ -93,7 +93,7 @@ ordered_json to_json(const Report& report) {
   return out;
 }
 
-void print(const Report& report) {
+void print(const VnncompReport& report) {
   const auto row = [](const char* name, const Line& l) {
     std::printf("%-42s %4" PRId64 " of %4" PRId64 "  %4" PRId64 " of %4" PRId64 "  %4" PRId64
                 " of %4" PRId64 " %7.2f %7.2f  %4" PRId64 " of %4" PRId64 "%s\n",

@@ -41,7 +41,7 @@ struct Line {
   [[nodiscard]] nlohmann::ordered_json to_json() const;
 };
 
-struct Report {
+struct VnncompReport {
   std::map<std::string, Line> lines;  ///< by category
   Line total;
   nlohmann::ordered_json missed, broken, disagreements;  ///< arrays of instances
@@ -52,10 +52,10 @@ struct Report {
 };
 
 /// `outcomes` of `tasks`, those that were not run left out.
-[[nodiscard]] Report make_report(const std::vector<Task>& tasks,
+[[nodiscard]] VnncompReport make_report(const std::vector<Task>& tasks,
                                  const std::vector<Outcome>& outcomes);
 
-void print(const Report& report);
-[[nodiscard]] nlohmann::ordered_json to_json(const Report& report);
+void print(const VnncompReport& report);
+[[nodiscard]] nlohmann::ordered_json to_json(const VnncompReport& report);
 
 }  // namespace grapeshot::cli

@@ -5,6 +5,7 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -134,22 +135,49 @@ class Header {
   bool has_shape_ = false;
 };
 
-/// Splits the file into header text and data.
-std::pair<std::string_view, std::string_view> split(const std::string& path,
-                                                    std::string_view bytes) {
+constexpr size_t kShortPrefix = 10;  ///< in front of the header's text, two bytes more from 2.0 on
+
+/// Where the header's text lies, from the bytes in front of it.
+struct HeaderPlace {
+  size_t begin, length;
+};
+
+HeaderPlace find_header(const std::string& path, std::string_view bytes) {
   GRAPESHOT_CHECK(bytes.starts_with(kMagic), kParse, path,
                   ": not a .npy file; write one with numpy.save");
   const auto byte = [&](size_t at) { return size_t{static_cast<unsigned char>(bytes[at])}; };
   const bool has_version = bytes.size() >= 8;
-  const size_t start = has_version && byte(6) == 1 ? 10 : 12;
+  const size_t start = has_version && byte(6) == 1 ? kShortPrefix : kShortPrefix + 2;
   GRAPESHOT_CHECK(bytes.size() >= start, kParse, path, ": the file ends inside its header");
   GRAPESHOT_CHECK(byte(6) >= 1 && byte(6) <= 3, kParse, path, ": .npy format ", byte(6),
                   " is not known; this reads 1 to 3");
   size_t length = byte(8) | byte(9) << 8;
-  if (start == 12) length |= byte(10) << 16 | byte(11) << 24;
-  GRAPESHOT_CHECK(length <= bytes.size() - start, kParse, path,
+  if (start > kShortPrefix) length |= byte(10) << 16 | byte(11) << 24;
+  return {start, length};
+}
+
+/// Splits the file into header text and data.
+std::pair<std::string_view, std::string_view> split(const std::string& path,
+                                                    std::string_view bytes) {
+  const HeaderPlace place = find_header(path, bytes);
+  GRAPESHOT_CHECK(place.length <= bytes.size() - place.begin, kParse, path,
                   ": the file ends inside its header");
-  return {bytes.substr(start, length), bytes.substr(start + length)};
+  return {bytes.substr(place.begin, place.length), bytes.substr(place.begin + place.length)};
+}
+
+const ElementType& element_type(const std::string& path, std::string_view descr) {
+  const auto type = std::ranges::find(kElementTypes, descr, &ElementType::name);
+  GRAPESHOT_CHECK(type != kElementTypes.end(), kParse, path, ": elements of type '",
+                  printable(descr),
+                  "' are not supported; save float32, float64, bool or integers of 8 to 64 bits");
+  return *type;
+}
+
+std::vector<double> load_all(const ElementType& type, std::string_view data) {
+  std::vector<double> out;
+  out.reserve(data.size() / type.size);
+  for (size_t at = 0; at < data.size(); at += type.size) out.push_back(type.load(data.data() + at));
+  return out;
 }
 
 /// Number of elements, or -1 when it does not fit `limit`.
@@ -221,22 +249,66 @@ std::string encode_npy(std::span<const uint8_t> values, std::span<const int64_t>
 NpyArray parse_npy(std::string_view bytes, const std::string& path) {
   const auto [text, data] = split(path, bytes);
   Header header(path, text);
-  const auto type = std::ranges::find(kElementTypes, header.descr, &ElementType::name);
-  GRAPESHOT_CHECK(type != kElementTypes.end(), kParse, path, ": elements of type '",
-                  printable(header.descr),
-                  "' are not supported; save float32, float64, bool or integers of 8 to 64 bits");
-  const auto stored = static_cast<int64_t>(data.size() / type->size);
+  const ElementType& type = element_type(path, header.descr);
+  const auto stored = static_cast<int64_t>(data.size() / type.size);
   const int64_t count = count_elements(header.shape, stored);
   GRAPESHOT_CHECK(count >= 0, kParse, path, ": the file ends before its last number");
-  GRAPESHOT_CHECK(static_cast<size_t>(count) * type->size == data.size(), kParse, path, ": ",
-                  data.size() - static_cast<size_t>(count) * type->size,
+  GRAPESHOT_CHECK(static_cast<size_t>(count) * type.size == data.size(), kParse, path, ": ",
+                  data.size() - static_cast<size_t>(count) * type.size,
                   " bytes follow the last number");
-  NpyArray out{.shape = std::move(header.shape), .values = {}};
-  out.values.reserve(static_cast<size_t>(count));
-  for (size_t at = 0; at < data.size(); at += type->size)
-    out.values.push_back(type->load(data.data() + at));
+  NpyArray out{.shape = std::move(header.shape), .values = load_all(type, data)};
   if (header.fortran) out.values = to_row_major(out.values, out.shape);
   return out;
+}
+
+namespace {
+
+/// Rows of an array whose first axis changes slowest.
+NpyArray keep_rows(NpyArray array, int64_t begin, int64_t end) {
+  if (array.shape.empty()) return array;
+  const int64_t n = array.shape[0];
+  begin = std::min(begin, n);
+  end = std::clamp(end, begin, n);
+  const int64_t width = n == 0 ? 0 : std::ssize(array.values) / n;
+  array.values.erase(array.values.begin() + end * width, array.values.end());
+  array.values.erase(array.values.begin(), array.values.begin() + begin * width);
+  array.shape[0] = end - begin;
+  return array;
+}
+
+}  // namespace
+
+NpyArray read_npy_rows(ByteSource& source, const std::string& path, int64_t begin, int64_t end) {
+  std::string bytes = source.read(kShortPrefix);
+  if (bytes.size() == kShortPrefix && bytes[6] != 1) bytes += source.read(2);
+  const HeaderPlace place = find_header(path, bytes);
+  bytes += source.read(place.length);
+  const auto [text, nothing] = split(path, bytes);
+  Header header(path, text);
+  const ElementType& type = element_type(path, header.descr);
+  const bool all = begin <= 0 && (header.shape.empty() || end >= header.shape[0]);
+  if (all || header.fortran || header.shape.empty()) {
+    bytes += source.read(std::numeric_limits<uint64_t>::max());
+    return keep_rows(parse_npy(bytes, path), begin, end);
+  }
+  const auto most = static_cast<int64_t>((max_file_mib() << 20) / type.size);
+  const int64_t width = count_elements(std::span(header.shape).subspan(1), most);
+  GRAPESHOT_CHECK(width >= 0, kParse, path, ": a row of it is larger than ", max_file_mib(),
+                  " MiB; --max-file-mib allows more");
+  begin = std::min(begin, header.shape[0]);
+  end = std::clamp(end, begin, header.shape[0]);
+  header.shape[0] = end - begin;
+  const int64_t count = count_elements(header.shape, most);
+  GRAPESHOT_CHECK(count >= 0, kParse, path, ": these rows are larger than ", max_file_mib(),
+                  " MiB; --max-file-mib allows more");
+  // Neither product overflows: where one would, the file is shorter than that.
+  const uint64_t row = static_cast<uint64_t>(width) * type.size;
+  const bool there = row == 0 || static_cast<uint64_t>(begin) < (uint64_t{1} << 62) / row;
+  if (there) source.skip(static_cast<uint64_t>(begin) * row);
+  const uint64_t wanted = static_cast<uint64_t>(count) * type.size;
+  const std::string data = there ? source.read(wanted) : std::string();
+  GRAPESHOT_CHECK(data.size() == wanted, kParse, path, ": the file ends before its last number");
+  return {.shape = std::move(header.shape), .values = load_all(type, data)};
 }
 
 NpyArray read_npy(const std::string& path) {

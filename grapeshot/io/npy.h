@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "grapeshot/io/stream.h"
+
 namespace grapeshot {
 
 /// An array in row-major order. Integers and float64 are kept as double, which is exact below 2^53.
@@ -21,6 +23,11 @@ struct NpyArray {
 
 /// The same of a file; throws as read_file does besides.
 [[nodiscard]] NpyArray read_npy(const std::string& path);
+
+/// Rows `begin` to `end` of the first axis, fewer where there are fewer; reads no further than they
+/// reach, but for Fortran order. A scalar is returned as it is.
+[[nodiscard]] NpyArray read_npy_rows(ByteSource& source, const std::string& path, int64_t begin,
+                                     int64_t end);
 
 /// The bytes of such a file. `values` has product(shape) entries.
 [[nodiscard]] std::string encode_npy(std::span<const float> values, std::span<const int64_t> shape);

@@ -14,7 +14,12 @@ namespace grapeshot {
 [[nodiscard]] std::map<std::string, NpyArray> parse_npz(std::string_view bytes,
                                                         const std::string& path);
 
-/// The same of a file; throws as read_file does besides.
+/// Rows of one array, as read_npy_rows has them; without a name, of the only one. Throws kNotFound,
+/// with the names that there are, besides.
+[[nodiscard]] NpyArray parse_npz_rows(std::string_view bytes, const std::string& path,
+                                      const std::string& name, int64_t begin, int64_t end);
+
+/// parse_npz of a file; throws as read_file does besides.
 [[nodiscard]] std::map<std::string, NpyArray> read_npz(const std::string& path);
 
 /// Writes an archive of arrays, each as encode_npy() has it, atomically.

@@ -221,7 +221,8 @@ OTHERS = [
     ((*DATA, "none.npy", "--eps", "0.1"), "none.npy: no such file"),
     (
         (*DATA, SPEC, "--eps", "0.1"),
-        f"{SPEC}: not a .npy file; write one with numpy.save",
+        f"{SPEC}: its content and name are those of no known format (npy, npz, idx, images, cifar10, "
+        "cifar100, cifar100-coarse, csv); --format says which it is in",
     ),
     (
         (*DATA, "words.npy", "--eps", "0.1"),
@@ -376,7 +377,7 @@ USAGE = [
     (("fuzz", NET, "--data", "x.npy"), "--data needs a finite --eps above 0"),
     (("fuzz", NET, "--data", "x.npy", "--eps", "-1"), "--data needs a finite --eps above 0"),
     (("fuzz", NET, "--data", "x.npy", "--eps", "inf"), "--data needs a finite --eps above 0"),
-    ((*FUZZ, "--eps", "1"), "--eps, --norm, --one-hot and --target go with --data"),
+    ((*FUZZ, "--eps", "1"), "--eps requires --data; see `grapeshot fuzz --help`"),
     ((*FUZZ, "--threads", "100000"), "--threads must be from 0 (all cores) to 1024"),
     (
         (*FUZZ, "--frob"),

@@ -270,8 +270,8 @@ def test_magnitudes_are_driven_to_where_they_overflow(points, tmp_path):
         (["--smooth", "1", "--l0", "3"], "--smooth does not go with --l0"),
         (["--smooth", "1", "--grid", "0.0625"], "--smooth does not go with --grid"),
         (["--smooth", "1e-9"], "is less than float32 adds"),
-        (["--frozen", str(MASK)], "--frozen is of 256 inputs, the model has 64"),
-        (["--frozen", str(DIGIT)], "holds something else than 0 and 1"),
+        (["--frozen", str(MASK)], "frozen.npy: 256 values; one for each of 64 inputs"),
+        (["--frozen", str(DIGIT)], "holds other values than 0 (free) and 1 (frozen)"),
         (["--frozen", "nowhere.npy"], "nowhere.npy"),
     ],
 )

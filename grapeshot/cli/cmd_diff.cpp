@@ -22,7 +22,6 @@
 #include "grapeshot/cli/diff_summary.h"
 #include "grapeshot/cli/free_inputs.h"
 #include "grapeshot/cli/live_view.h"
-#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/machine.h"
 #include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/options.h"

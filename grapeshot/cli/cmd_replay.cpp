@@ -98,8 +98,8 @@ class Replayer {
   }
 
   // The model and the specification say what the finding says.
-  void compare(const RecordedFinding& finding, const Model& model,
-               const ProblemInstance& instance, Outcome& out) {
+  void compare(const RecordedFinding& finding, const Model& model, const ProblemInstance& instance,
+               Outcome& out) {
     const Property& property = instance.property;
     const Judgement judgement =
         judge_witness(model, property, finding.x, words_of(instance), input_names(instance));

@@ -35,13 +35,12 @@ void check_range(diff::Limits& limits, const at::Tensor& images, const std::stri
     limits.low = images.min().item<double>();
     limits.high = images.max().item<double>();
   }
-  GRAPESHOT_CHECK(limits.low < limits.high, kInvalidArgument, data,
-                  ": all values are ", limits.low,
+  GRAPESHOT_CHECK(limits.low < limits.high, kInvalidArgument, data, ": all values are ", limits.low,
                   "; --low and --high say what else is valid");
-  GRAPESHOT_CHECK(images.ge(limits.low).all().item<bool>() &&
-                      images.le(limits.high).all().item<bool>(),
-                  kInvalidArgument, data, ": holds values outside of --low ",
-                  limits.low, " to --high ", limits.high);
+  GRAPESHOT_CHECK(
+      images.ge(limits.low).all().item<bool>() && images.le(limits.high).all().item<bool>(),
+      kInvalidArgument, data, ": holds values outside of --low ", limits.low, " to --high ",
+      limits.high);
   if (!(limits.grid > 0.)) return;
   const at::Tensor steps = images.to(at::kDouble) / limits.grid;
   GRAPESHOT_CHECK(at::allclose(steps, steps.round(), 0., 1e-3), kInvalidArgument, data,

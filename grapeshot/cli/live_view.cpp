@@ -33,9 +33,9 @@ LiveView::LiveView(const nlohmann::ordered_json& run, const CommonOptions& commo
     : session_(session) {
   const bool moves = can_draw(STDERR_FILENO);
   kind_ = common.quiet || session.progress ? Kind::kNothing
-          : common.screen.value_or(moves) ? Kind::kScreen
-          : moves                         ? Kind::kLine
-                                          : Kind::kLines;
+          : common.screen.value_or(moves)  ? Kind::kScreen
+          : moves                          ? Kind::kLine
+                                           : Kind::kLines;
   if (kind_ == Kind::kNothing) return;
   const json begun(run);
   standing_.begin(properties::Field(begun, "run.json"));

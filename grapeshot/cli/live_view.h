@@ -23,8 +23,8 @@ namespace grapeshot::cli {
 
 class LiveView {
  public:
-  /// `run` is what run.json says. `session`, which outlives this, hears of everything in place of the
-  /// terminal where a program called.
+  /// `run` is what run.json says. `session`, which outlives this, hears of everything in place of
+  /// the terminal where a program called.
   LiveView(const nlohmann::ordered_json& run, const CommonOptions& common, const Session& session);
   ~LiveView();
   LiveView(const LiveView&) = delete;

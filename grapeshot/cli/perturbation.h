@@ -35,8 +35,8 @@ struct PerturbationOptions {
 void add_grid_options(CLI::App& app, bool& integer, double& grid);
 void add_perturbation_options(CLI::App& app, PerturbationOptions& options, CLI::Option* data);
 
-/// Throws Error{kInvalidArgument} naming the option that is out of range; `radii` are given for each
-/// input in place of --eps.
+/// Throws Error{kInvalidArgument} naming the option that is out of range; `radii` are given for
+/// each input in place of --eps.
 void check_perturbation(const PerturbationOptions& options, bool data, bool radii);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const PerturbationOptions& options);
@@ -56,8 +56,8 @@ class Perturbation {
  public:
   /// For these rows and a model of so many outputs; `source` is the file that messages begin with.
   /// Lengths are in the units of the data, and in those of the network where one factor says what
-  /// that is. Throws Error{kInvalidArgument} for others, and for groups or a target that it does not
-  /// have.
+  /// that is. Throws Error{kInvalidArgument} for others, and for groups or a target that it does
+  /// not have.
   Perturbation(PerturbationOptions options, const DataRows& rows, int64_t outputs,
                std::string source);
 

@@ -244,17 +244,17 @@ class Loader {
         properties::read_specification(instance.spec, subject));
     instance.property = std::move(spec->property);
     instance.model =
-        spec->pair ? written(model_path, onnx::pair_model(
-                                             read_file(model_path), model_path,
-                                             need_onnx(net, "a specification of two runs"),
-                                             *spec->pair))
-                   : model(model_path, shape_);
+        spec->pair
+            ? written(model_path,
+                      onnx::pair_model(read_file(model_path), model_path,
+                                       need_onnx(net, "a specification of two runs"), *spec->pair))
+            : model(model_path, shape_);
     instance.json = std::move(spec);
   }
 
   // Rows whose labels the model does not predict: they tell nothing by a change.
-  std::vector<bool> misread_rows(const ProblemFiles& files, const Model& net,
-                                 const at::Tensor& x, const std::vector<int64_t>& labels) {
+  std::vector<bool> misread_rows(const ProblemFiles& files, const Model& net, const at::Tensor& x,
+                                 const std::vector<int64_t>& labels) {
     std::vector<bool> out(labels.size(), false);
     const bool labelled = std::ranges::any_of(labels, [](int64_t label) { return label >= 0; });
     if (files.misclassified || !labelled) return out;

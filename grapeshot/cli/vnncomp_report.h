@@ -53,7 +53,7 @@ struct VnncompReport {
 
 /// `outcomes` of `tasks`, those that were not run left out.
 [[nodiscard]] VnncompReport make_report(const std::vector<Task>& tasks,
-                                 const std::vector<Outcome>& outcomes);
+                                        const std::vector<Outcome>& outcomes);
 
 void print(const VnncompReport& report);
 [[nodiscard]] nlohmann::ordered_json to_json(const VnncompReport& report);

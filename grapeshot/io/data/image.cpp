@@ -66,7 +66,9 @@ Image decode_png(std::string_view bytes, const std::string& path) {
   size_t size = 0;
   check(spng_decoded_image_size(png.get(), form.format, &size));
   GRAPESHOT_CHECK(size == out.pixels.size(), kInternal, path, ": ", size, " bytes of pixels");
-  check(spng_decode_image(png.get(), out.pixels.data(), size, form.format, 0));
+  // Of a palette, alpha comes from a list beside it.
+  const int flags = form.format == SPNG_FMT_RGBA8 ? SPNG_DECODE_TRNS : 0;
+  check(spng_decode_image(png.get(), out.pixels.data(), size, form.format, flags));
   return out;
 }
 

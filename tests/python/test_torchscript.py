@@ -138,7 +138,10 @@ def test_doctor_says_what_it_is(made):
 
 def test_a_specification_numbers_flat_inputs(made, tmp_path):
     folder, _, dense = made
-    spec = DIGITS / "vnnlib" / "mlp_top1_0_radius_0.18.vnnlib"
+    inputs = "".join(f"(declare-const X_{i} Real)(assert (>= X_{i} 0))(assert (<= X_{i} 1))" for i in range(64))
+    outputs = "".join(f"(declare-const Y_{i} Real)" for i in range(10))
+    spec = tmp_path / "spec.vnnlib"
+    spec.write_text(f"{inputs}{outputs}(assert (>= Y_3 Y_0))")
     done = grapeshot("falsify", folder / "dense.pt", spec, "--timeout", 20, "--witness", tmp_path / "w.npy")
     assert done.stdout.startswith("sat")
     grapeshot("check", folder / "dense.pt", spec, tmp_path / "w.npy", status=0)

@@ -201,10 +201,15 @@ struct Started : at::ObserverContext {
   int64_t read = 0;
 };
 
+// The last `count` of what is on the stack of a call: others may be below.
+c10::ArrayRef<const c10::IValue> last(c10::ArrayRef<const c10::IValue> stack, size_t count) {
+  return stack.slice(stack.size() - std::min(count, stack.size()));
+}
+
 std::unique_ptr<at::ObserverContext> start_count(const at::RecordFunction& call) {
   auto out = std::make_unique<Started>();
   const std::string_view name = call.name();
-  const auto in = call.inputs();
+  const auto in = last(call.inputs(), call.num_inputs());
   if (!in.empty()) out->read = size_of(in[0]);
   // What every convolution comes to, traced or scripted.
   if (name == "aten::_convolution" && in.size() > 6 && in[1].isTensor() && in[6].isBool()) {
@@ -223,7 +228,8 @@ std::unique_ptr<at::ObserverContext> start_count(const at::RecordFunction& call)
 void end_count(const at::RecordFunction& call, at::ObserverContext* context) {
   const auto* started = static_cast<const Started*>(context);
   if (!counting || !started || call.outputs().empty()) return;
-  const int64_t out = size_of(call.outputs()[0]);
+  const c10::ArrayRef<const c10::IValue> stack(call.outputs().data(), call.outputs().size());
+  const int64_t out = size_of(last(stack, call.num_outputs())[0]);
   counting->macs += started->of_input + started->per_output * out;
   counting->values += out;
   counting->widest = std::max(counting->widest, started->read + out);

@@ -25,12 +25,13 @@ ordered_json robust_accuracy(const Problem& problem, const CampaignResult& resul
     if (result.instances[i].findings > 0) least = std::min(least, instance.eps);
   }
   ordered_json out = ordered_json::object();
-  if (smallest.empty()) return out;
+  if (smallest.empty() || *all.begin() <= 0.) return out;  // of no data; of radii for each input
   out["robust_accuracy"] = ordered_json::array();
   for (const double eps : all) {
     int64_t robust = 0;
     for (const auto& [row, least] : smallest) robust += least > eps ? 1 : 0;
-    const auto rows = static_cast<int64_t>(smallest.size());
+    // What is not predicted as its label says is not robust either.
+    const int64_t rows = std::ssize(smallest) + problem.misread;
     out["robust_accuracy"].push_back(
         {{"eps", eps},
          {"rows", rows},

@@ -65,7 +65,7 @@ struct MinimizeCommand {
   int run() const {
     GRAPESHOT_CHECK(seconds > 0., kInvalidArgument, "--seconds must be above 0");
     const falsify::Norm& by = falsify::find_norm(norm);
-    const Files paths = files();
+    Files paths = files();
     // A finding knows its shape.
     paths.problem.shape = what.size() == 1 ? paths.witness : shape;
     const Problem problem = load_problem(paths.problem);

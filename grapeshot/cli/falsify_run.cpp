@@ -16,6 +16,7 @@
 #include "grapeshot/base/cores.h"
 #include "grapeshot/base/error.h"
 #include "grapeshot/cli/machine.h"
+#include "grapeshot/cli/run_folder.h"
 #include "grapeshot/cli/second_opinion.h"
 #include "grapeshot/cli/time_limit.h"
 #include "grapeshot/falsify/portfolio.h"
@@ -49,9 +50,9 @@ class Watcher final : public CampaignObserver {
       latest_ = p;
     }
     if (progress_) {
-      progress_({{"seconds", p.seconds},
-                 {"inputs_checked", p.inputs_checked},
-                 {"best_margin", number(p.best_margin)}});
+      progress_(nlohmann::ordered_json{{"seconds", p.seconds},
+                                       {"inputs_checked", p.inputs_checked},
+                                       {"best_margin", number(p.best_margin)}});
     }
     if (quiet_ || p.seconds < next_) return;
     next_ = live_ ? p.seconds + 0.25 : std::max(5., p.seconds * 1.5);

@@ -84,7 +84,7 @@ void write_region(const Property& property, const Verdict& verdict, const std::s
 }
 
 // As the finding's own outputs were computed.
-std::vector<double> outputs_at(const onnx::OnnxModel& model, const at::Tensor& x) {
+std::vector<double> outputs_at(const Model& model, const at::Tensor& x) {
   const FlushDenormals keep_denormals(false);
   const at::Tensor y = model.evaluate(x.unsqueeze(0)).to(at::kDouble).contiguous();
   const auto* data = y.const_data_ptr<double>();

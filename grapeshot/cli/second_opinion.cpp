@@ -72,7 +72,8 @@ void ask_onnxruntime(CampaignParts& parts, const Problem& problem, const std::st
       std::vector<double> y = runtimes->of(model).run(row);
       if (std::ssize(y) != property.outputs) return false;
       const std::vector<double> wide(row.begin(), row.end());
-      problem.models[static_cast<size_t>(model)].model->settle(wide, y);
+      const Model& ours = *problem.models[static_cast<size_t>(model)].model;
+      if (const onnx::OnnxModel* net = as_network(ours)) net->settle(wide, y);
       return judge(property, row, y).violates;
     } catch (const Error&) {
       if (must) throw;

@@ -63,10 +63,12 @@ void read_instances_csv(report::Run& run) {
   const std::string path = file_of(run, "instances.csv");
   if (!fs::exists(path)) return;
   const std::string text = read_file(path);
+  const std::string_view header = std::string_view(text).substr(0, text.find('\n'));
+  const size_t of_data = header.ends_with(",row,eps,target") ? 3 : 0;
   size_t row = 0;
   for (const std::string_view line : split_at('\n', text)) {
     // findings, best margin, candidates, seconds to the first one
-    const std::vector<std::optional<double>> fields = last_fields(line, 4);
+    const std::vector<std::optional<double>> fields = last_fields(line, 4 + of_data);
     if (fields.empty() || !fields[0]) continue;  // the header, or a part of a name with line breaks
     if (++row > run.instances.size()) break;
     report::Instance& instance = run.instances[row - 1];

@@ -18,6 +18,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/table.h"
 #include "grapeshot/cli/commands.h"
+#include "grapeshot/cli/open_model.h"
 #include "grapeshot/cli/problem.h"
 #include "grapeshot/cli/process.h"
 #include "grapeshot/cli/run_folder.h"

@@ -13,8 +13,51 @@ Array = Any
 
 
 class FuzzOptions(TypedDict, total=False):
-    # 1 for inputs that never change, such as padding, else 0; .npy, [N, ...] or a row
-    frozen: Array | None
+    # Of one input of a TorchScript MODEL, without the axis of rows, as 1,28,28, or a .npy file of
+    # one (default: that of a row of --data)
+    shape: Array | None
+    # The file of a network that a VNN-LIB 2.0 query declares, NAME=FILE.onnx; once for each,
+    # MODEL is for the one not named
+    network: Text | int | None
+    # What --data is in (grapeshot list data), where content and name do not say it
+    format: Text | int | None
+    # Axes of the images of --data, NCHW or NHWC, where the format does not say it: they are
+    # turned to the network's
+    layout: Text | int | None
+    # Rows of --data, as 10:50 (10 to 49), 10:, :50 or 10
+    rows: Text | int | None
+    # The first so many of these rows (0: all) (0)
+    limit: int | None
+    # The network takes (value / data-scale - mean) / std; all other options are in the values of
+    # the file (1)
+    data_scale: float | None
+    # One number, or one for each channel or input, joined by commas, after --data-scale
+    mean: Text | int | None
+    # The same
+    std: Text | int | None
+    # What eps bounds: linf, every input's change; l2, the length of the change; l1, the sum of
+    # all changes (linf)
+    norm: Text | int | None
+    # Inputs are whole numbers: --grid 1
+    integer: bool | None
+    # Inputs are multiples of this, such as 1/255 as 0.003921568627451
+    grid: float | None
+    # Groups of inputs of which one is 1 and the others 0, as 3-7,8-10 or 3+5+9: the 1 may move
+    one_hot: Text | int | None
+    # Only this label counts, or all: every other label, one after another
+    target: Text | int | None
+    # A radius for each input in place of --eps: a file of one row, by the names of columns where
+    # both are tables
+    eps_file: Text | int | None
+    # Smallest valid value, in the units of --data; one number, or as --mean
+    low: Text | int | None
+    # Largest valid value
+    high: Text | int | None
+    # Also inputs that the model does not predict as labelled
+    misclassified: bool | None
+    # Inputs that never change, such as padding: a file of 1 for them, else 0, [N, ...] or a row;
+    # or names of columns, joined by commas
+    frozen: Text | int | None
     # The model's input that is 1 for tokens that are there and 0 for padding
     mask: Text | int | None
     # With --mask: tokens of a row that mutation mask may drop at a time (1)
@@ -25,6 +68,16 @@ class FuzzOptions(TypedDict, total=False):
     words: Text | int | None
     # Reference statistics for --criterion and --criteria, as `grapeshot profile` makes them
     stats: Text | int | None
+    # Write no report.html
+    no_report: bool | None
+    # Exit status 1 when one of these conditions holds and 0 otherwise: falsified>0, share>=0.1,
+    # new, ...; joined by commas, see `grapeshot list gates`
+    fail_on: Text | int | None
+    # An earlier run folder, for --fail-on new
+    baseline: Text | int | None
+    # Progress as a screen, or else as lines (default: a screen where stderr is a terminal that
+    # can show one)
+    screen: bool | None
     # Preset of the paper's configurations: seq-fixed, batch-iso or batch-ani; flags override it
     mode: Text | int | None
     # Options from a JSON file, such as an earlier run.json
@@ -107,6 +160,9 @@ class FuzzOptions(TypedDict, total=False):
 
 
 class FalsifyOptions(TypedDict, total=False):
+    # The file of a network that a VNN-LIB 2.0 query declares, NAME=FILE.onnx; once for each,
+    # MODEL is for the one not named
+    network: Text | int | None
     # Seconds from the start of the process to the answer (60)
     timeout: float | None
     # Write the counterexample here: VNN-COMP's text, or an array (.npy)
@@ -116,6 +172,13 @@ class FalsifyOptions(TypedDict, total=False):
     confirm: Text | int | None
     # all, or names joined by commas (all)
     attacks: Text | int | None
+    # Of one input of a TorchScript MODEL, without the axis of rows, as 1,28,28, or a .npy file of
+    # one (default: that of a row of --data)
+    shape: Array | None
+    # Inputs are whole numbers: --grid 1
+    integer: bool | None
+    # Inputs are multiples of this, such as 1/255 as 0.003921568627451
+    grid: float | None
     # Seed of all randomness (0)
     seed: int | None
     # Lanes, one core each (0: all cores) (0)
@@ -123,15 +186,37 @@ class FalsifyOptions(TypedDict, total=False):
 
 
 class DiffOptions(TypedDict, total=False):
+    # Of one input of a TorchScript MODEL, without the axis of rows, as 1,28,28, or a .npy file of
+    # one (default: that of a row of --data)
+    shape: Array | None
     # Variants of MODEL's weights that it is compared with, joined by commas: float16, bfloat16,
     # int8, pruned; or onnxruntime: what that computes
     against: Text | int | None
     # The file that --against onnxruntime runs there (default MODEL)
     reference_model: Text | int | None
+    # What --data is in (grapeshot list data), where content and name do not say it
+    format: Text | int | None
+    # Axes of the images of --data, NCHW or NHWC, where the format does not say it: they are
+    # turned to the network's
+    layout: Text | int | None
+    # Rows of --data, as 10:50 (10 to 49), 10:, :50 or 10
+    rows: Text | int | None
+    # The first so many of these rows (0: all) (0)
+    limit: int | None
+    # The network takes (value / data-scale - mean) / std; all other options are in the values of
+    # the file (1)
+    data_scale: float | None
+    # One number, or one for each channel or input, joined by commas, after --data-scale
+    mean: Text | int | None
+    # The same
+    std: Text | int | None
+    # Also inputs that the model does not predict as labelled
+    misclassified: bool | None
     # Findings written of one image at most (3)
     per_image: int | None
-    # Which inputs never change, .npy of an input's size: 1, the others 0
-    frozen: Array | None
+    # Inputs that never change: a file of an input's size, 1 for them, else 0; or names of
+    # columns, joined by commas
+    frozen: Text | int | None
     # Inputs are whole numbers, or multiples of --grid
     integer: bool | None
     # Folder for all differences as arrays to train with: X.npy, y.npy
@@ -227,9 +312,31 @@ class DiffOptions(TypedDict, total=False):
     value_ratio: float | None
     # hidden: parts of a unit's range; attention: parts of a head's range of entropy (10)
     cells: int | None
+    # Progress as a screen, or else as lines (default: a screen where stderr is a terminal that
+    # can show one)
+    screen: bool | None
 
 
 class CoverageOptions(TypedDict, total=False):
+    # Of one input of a TorchScript MODEL, without the axis of rows, as 1,28,28, or a .npy file of
+    # one (default: that of a row of --data)
+    shape: Array | None
+    # What --data is in (grapeshot list data), where content and name do not say it
+    format: Text | int | None
+    # Axes of the images of --data, NCHW or NHWC, where the format does not say it: they are
+    # turned to the network's
+    layout: Text | int | None
+    # Rows of --data, as 10:50 (10 to 49), 10:, :50 or 10
+    rows: Text | int | None
+    # The first so many of these rows (0: all) (0)
+    limit: int | None
+    # The network takes (value / data-scale - mean) / std; all other options are in the values of
+    # the file (1)
+    data_scale: float | None
+    # One number, or one for each channel or input, joined by commas, after --data-scale
+    mean: Text | int | None
+    # The same
+    std: Text | int | None
     # Names joined by commas, or all: those that have what they need (nc)
     criteria: Text | int | None
     # Reference statistics, as `grapeshot profile` makes them

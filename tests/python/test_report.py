@@ -74,6 +74,16 @@ def test_fuzz_writes_the_page_unless_told_not_to(digits, tmp_path):
     assert not (tmp_path / "run" / "report.html").exists()
 
 
+def test_the_columns_of_data_in_instances_csv_are_no_reason_for_no_page(tmp_path):
+    place = tmp_path / "run"
+    data = MLP.parent / "data"
+    grapeshot(
+        "fuzz", MLP, "--data", data / "X.npy", "--limit", 3, "--eps", ".1,.9",
+        "--candidates", 200, "--threads", 1, "--out", place,
+    )
+    assert len(data_of((place / "report.html").read_text())["instances"]) == 6
+
+
 def test_outputs_before_and_after_are_those_of_onnx_runtime(digits):
     onnxruntime = pytest.importorskip("onnxruntime")
     shown = data_of((digits / "report.html").read_text())

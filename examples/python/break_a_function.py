@@ -24,4 +24,4 @@ with warnings.catch_warnings():
     result = grapeshot.fuzz(model, specs, seconds=5)
 print(f"{result.summary['instances_falsified']} of {len(specs)} digits broken, by", end=" ")
 print(", ".join(sorted({finding.mutation for finding in result})) or "nothing")
-assert all(forest.predict(f.x.numpy()[None])[0] != y[1500 + f.instance] for f in result)
+assert all(forest.predict(f.x.numpy()[None])[0] != y[1500 + f.row] for f in result)

@@ -28,6 +28,6 @@ result = grapeshot.fuzz(net, specs, seconds=5)
 summary = result.summary
 print(f"{summary['instances_falsified']} of {summary['instances']} pictures broken")
 for record in result.records()[:3]:
-    label = y[1500 + record["instance"]].item()
+    label = y[1500 + record["row"]].item()
     print(f"{record['instance_name']}: {label} is read as {record['predicted']}, linf {record['linf']:.3f}")
-assert (net(result.x).argmax(1) != y[1500 + torch.tensor([f.instance for f in result])]).all()
+assert (net(result.x).argmax(1) != y[1500 + torch.tensor([f.row for f in result])]).all()

@@ -36,10 +36,18 @@ class Finding:
             self._recorded = json.loads(path.read_text()) if self.id else {}
         return self._recorded
 
+    @property
+    def row(self):
+        """The row of the data that it is near to; None for specifications of files.
+
+        Instances count the rows that the model predicts as their labels say, rows count all.
+        """
+        return self.recorded.get("data", {}).get("row")
+
     def record(self):
         """Its numbers and words as a flat dict."""
         change = (self.x - self.original).double().flatten()
-        out = {"id": self.id, "instance": self.instance}
+        out = {"id": self.id, "instance": self.instance, "row": self.row}
         for key, value in self.recorded.items():
             if key not in _FILES and (value is None or isinstance(value, (str, int, float))):
                 out[key] = value

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -38,7 +39,7 @@ def test_the_notebook_runs(tmp_path, monkeypatch):
     book = nbformat.read(FOLDER / "quickstart.ipynb", as_version=4)
     nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     texts = [str(output) for cell in book.cells for output in cell.get("outputs", [])]
-    assert any("of 100 broken" in text for text in texts)
+    assert any(re.search(r"\d+ of \d+ broken", text) for text in texts)
     assert any("is read as" in text for text in texts)
 
 

@@ -57,8 +57,8 @@ def test_findings_share_memory_and_violate(net, x, y):
         array = finding.x.numpy()
         assert array.ctypes.data == finding.x.data_ptr() == finding.x.numpy().ctypes.data
         assert finding.x.shape == (8,) and finding.x.dtype == torch.float32
-        assert net(finding.x[None]).argmax().item() != y[finding.instance]
-        assert (finding.x - x[finding.instance]).abs().max() <= 0.4 + 1e-6
+        assert net(finding.x[None]).argmax().item() != y[finding.row]
+        assert (finding.x - x[finding.row]).abs().max() <= 0.4 + 1e-6
     assert result.x.shape == (len(result), 8)
     assert (model(result.x).argmax(1) == net(result.x).argmax(1)).all()
 
@@ -68,8 +68,8 @@ def test_records_are_flat(net, x, y):
     records = result.records()
     assert len(records) == len(result)
     for record, finding in zip(records, result, strict=True):
-        assert record["id"] == finding.id and record["instance_name"] == f"x.npy[{finding.instance}]"
-        assert record["predicted"] != y[finding.instance] and 0 < record["linf"] <= 0.4 + 1e-6
+        assert record["id"] == finding.id and record["instance_name"] == f"x.npy[{finding.row}]"
+        assert record["predicted"] != y[finding.row] and 0 < record["linf"] <= 0.4 + 1e-6
         assert all(v is None or isinstance(v, (str, int, float)) for v in record.values())
 
 
@@ -96,7 +96,7 @@ def test_a_function_is_broken_as_its_module_is(net, x, y):
     broken = {f.instance for f in module}
     assert broken <= {f.instance for f in function}
     for finding in function:
-        assert net(finding.x[None]).argmax().item() != y[finding.instance]
+        assert net(finding.x[None]).argmax().item() != y[finding.row]
 
 
 def test_a_functions_findings_are_replayed_from_python(net, x, y, tmp_path):

@@ -6,6 +6,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/base/text.h"
+#include "grapeshot/io/data/data.h"
 #include "grapeshot/io/file.h"
 #include "grapeshot/io/npy.h"
 #include "grapeshot/io/torchscript/torchscript.h"
@@ -35,7 +36,7 @@ std::vector<int64_t> input_shape(const std::string& shape, const std::string& da
   if (shape.ends_with(".npy")) return read_npy(shape).shape;
   if (!shape.empty()) return parse_shape(shape);
   if (!data.ends_with(".npy") && !data.ends_with(".npy.gz")) return {};
-  std::vector<int64_t> out = read_npy(data).shape;
+  std::vector<int64_t> out = data::read(data, {.begin = 0, .end = 1}).shape;
   if (!out.empty()) out.erase(out.begin());
   return out;
 }

@@ -135,8 +135,8 @@ for kind in ("INT64", "DOUBLE", "UINT8"):
         made.graph.input[0].type.tensor_type.elem_type = getattr(TensorProto, kind)
 
     bad(f"input-{kind}".lower(), altered(change), "'x'", "not float32")
-of("unsupported", [node("Det", "x", "a"), node("Relu", "a", "b"), node("StringNormalizer", "b")],
-   (1, 4, 4), {}, "Det", "the_Det", "StringNormalizer", "the_StringNormalizer_2")  # fmt: skip
+of("unsupported", [node("Bernoulli", "x", "a"), node("Relu", "a", "b"), node("StringNormalizer", "b")],
+   (1, 4, 4), {}, "Bernoulli", "the_Bernoulli", "StringNormalizer", "the_StringNormalizer_2")  # fmt: skip
 FOREIGN = node("Relu", "x")
 FOREIGN.domain = "com.example"
 of("unknown-domain", [FOREIGN], MATRIX, {}, "com.example", "Relu", "the_Relu")
@@ -176,12 +176,6 @@ def branches(other="e"):
 
 
 TRUE = {"c": np.array(True)}
-ON_ROWS = [
-    node("ReduceMax", "x", "m", keepdims=0),
-    cast("m", "c", TensorProto.BOOL),
-    node("If", "c", **branches()),
-]
-of("if-of-a-row", ON_ROWS, MATRIX, {}, "node 'the_If_2'", "depends")
 of("if-of-two-truths", [node("If", "c", **branches())], MATRIX, {"c": np.array([True, False])},
    "node 'the_If'")  # fmt: skip
 of("if-without-else", [node("If", "c", then_branch=branches()["then_branch"])], MATRIX, TRUE,

@@ -8,6 +8,7 @@ import pytest
 from case_tools import node, w
 from conftest import ROOT
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 from program import needs_program
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -89,7 +90,11 @@ def test_a_call_means_the_functions_nodes(what, tmp_path):
     path = tmp_path / "net.onnx"
     path.write_bytes(made.SerializeToString())
     x = w(3, 2, 3)
-    assert nets.worst(nets.run(path, x).y, nets.Reference(str(path), (2, 3))(x)) <= 1
+    if what == "an output that is an input":  # which ONNX Runtime does not load
+        expected = np.stack([ReferenceEvaluator(made).run(None, {"x": row})[0] for row in x]).reshape(3, -1)
+    else:
+        expected = nets.Reference(str(path), (2, 3))(x)
+    assert nets.worst(nets.run(path, x).y, expected) <= 1
 
 
 def refusal(path, made):

@@ -258,8 +258,8 @@ DATA = ("fuzz", MLP, "--data", X, "--labels", Y)
         ((*DATA, "--eps", "0.1", "--one-hot", "3-5"), "row 0: inputs 3 to 5, a group of --one-hot, are not a single 1"),
         ((*DATA, "--eps", "0.1", "--target", "10"), "--target: '10' is neither a label from 0 to 9 nor all"),
         ((*DATA, "--eps", "0.1", "--target", "any"), "--target: 'any' is neither"),
-        (("fuzz", MLP, BREAKABLE, "--norm", "l2"), "--eps, --norm, --one-hot and --target go with --data"),
-        (("fuzz", MLP, BREAKABLE, "--target", "2"), "--eps, --norm, --one-hot and --target go with --data"),
+        (("fuzz", MLP, BREAKABLE, "--norm", "l2"), "--norm requires --data"),
+        (("fuzz", MLP, BREAKABLE, "--target", "2"), "--target requires --data"),
         (("falsify", MLP, BREAKABLE, "--grid", "inf"), "--grid: must be a finite number above 0"),
     ],
 )

@@ -59,9 +59,17 @@ at::Tensor bias_of(const Call& call, const Batch& batch, const at::Tensor& like,
   const at::Tensor key = at::arange(keys, at::TensorOptions(at::kLong).device(like.device()));
   at::Tensor filled;  // of keys, [N, B, 1, 1, 1]
   if (batch.has(6)) filled = batch.in[6].to(at::kLong).reshape({-1, like.size(1), 1, 1, 1});
-  if (call.node.i("is_causal", 0) != 0) {
+  // -1: no bound on that side.
+  const int64_t left = call.node.i("left_window_size", -1);
+  const int64_t right = call.node.i("right_window_size", -1);
+  GRAPESHOT_CHECK(left >= -1 && right >= -1, kInvalidArgument, "a window reaches ", left,
+                  " to the left and ", right, " to the right");
+  const bool causal = call.node.i("is_causal", 0) != 0;
+  if (causal || left >= 0 || right >= 0) {
     const at::Tensor query = at::arange(queries, key.options()).unsqueeze(1);
-    allow(filled.defined() ? key <= query + (filled - queries) : key <= query + past);
+    const at::Tensor at = filled.defined() ? query + (filled - queries) : query + past;
+    if (causal || right >= 0) allow(key <= (causal ? at : at + right));
+    if (left >= 0) allow(key >= at - left);
   }
   if (filled.defined()) allow(key < filled);
   return bias;

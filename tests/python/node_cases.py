@@ -27,7 +27,6 @@ DISPUTED = {
 # The size of the result depends on the row; the batch is refused in one sentence.
 SIZED = {"Unique", "NonMaxSuppression"}
 SIZED_CASES = {"test_range_float_type_positive_delta_expanded"}
-REUSED = {"test_scan9_multi_state"}  # a name of the graph is written in the body as well
 MODULES = {"rangeop"}  # not named after their operator
 
 # Inputs that may be a network's; of other operators only the first.
@@ -52,7 +51,6 @@ REASONS = (
     "of a newer opset",
     "disputed",
     "a result whose size depends on the row",
-    "names written twice",
 )
 
 
@@ -82,8 +80,6 @@ def why_not(case, operators):
         return "disputed"
     if case.name in SIZED_CASES or graph.node[0].op_type in SIZED:
         return "a result whose size depends on the row"
-    if case.name in REUSED:
-        return "names written twice"
     opset = case.model.opset_import[0].version
     if any(opset >= NEWER.get(node.op_type, opset + 1) for node in graph.node):
         return "of a newer opset"

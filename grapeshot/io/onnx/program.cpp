@@ -185,7 +185,9 @@ Program::Program(const Network& network) : path_(network.path), opset_(network.o
     if (is_sign && !kinds.empty() && kinds[0].rows) step.sign = signs_++;
     steps_.push_back(std::move(step));  // before the outputs: they are ready after this step
     for (const std::string& name : bound.node.outputs) {
-      steps_.back().out.push_back(name.empty() ? -1 : new_slot(name));
+      // One of several outputs may be the same for all rows, and was folded.
+      const bool unread = name.empty() || network.constants.contains(name);
+      steps_.back().out.push_back(unread ? -1 : new_slot(name));
     }
   }
   for (const auto& [slot, step] : last_reader) {

@@ -26,8 +26,11 @@ inline void check(const Property& property) {
       require(!each.rows.empty(), "a case has a row");
       for (const LinearRow& row : each.rows) {
         require(!row.terms.empty() && !std::isnan(row.bound), "a row says something");
-        for (const Term& term : row.terms)
-          require(term.output >= 0 && term.output < property.outputs, "a row is about outputs");
+        for (size_t t = 0; t < row.terms.size(); ++t) {
+          require(row.terms[t].output >= 0 && row.terms[t].output < property.outputs,
+                  "a row is about outputs");
+          require(t == 0 || row.terms[t - 1].output < row.terms[t].output, "terms ascend");
+        }
       }
     }
   }

@@ -2,43 +2,16 @@
 // one.
 #include "grapeshot/io/properties/specification.h"
 
-#include <cmath>
 #include <vector>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/property.h"
 
 namespace {
 
 using grapeshot::fuzz::require;
 using namespace grapeshot;              // NOLINT(google-build-using-namespace)
 using namespace grapeshot::properties;  // NOLINT(google-build-using-namespace)
-
-void check(const Property& property) {
-  require(!property.regions.empty(), "there is a region");
-  for (const Region& region : property.regions) {
-    const Box& box = region.box;
-    require(std::ssize(box.lo) == property.inputs && std::ssize(box.hi) == property.inputs,
-            "every input has bounds");
-    bool crossed = false;
-    for (size_t i = 0; i < box.lo.size(); ++i) {
-      require(std::isfinite(box.lo[i]) && std::isfinite(box.hi[i]), "bounds are finite");
-      crossed = crossed || box.lo[i] > box.hi[i];
-    }
-    require(crossed == box.empty, "a box is empty when bounds cross");
-    require(!region.cases.empty(), "a region has a case");
-    for (const Case& each : region.cases) {
-      require(!each.rows.empty(), "a case has a row");
-      for (const LinearRow& row : each.rows) {
-        require(!row.terms.empty() && !std::isnan(row.bound), "a row says something");
-        for (size_t t = 0; t < row.terms.size(); ++t) {
-          require(row.terms[t].output >= 0 && row.terms[t].output < property.outputs,
-                  "a row is about outputs");
-          require(t == 0 || row.terms[t - 1].output < row.terms[t].output, "terms ascend");
-        }
-      }
-    }
-  }
-}
 
 void check_words(const Specification& spec) {
   const Property& property = spec.property;
@@ -70,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto spec = fuzz::accepted(
         [&] { return parse_specification(fuzz::bytes(data, size), fuzz::kPath, subject); });
     if (!spec) continue;
-    check(spec->property);
+    fuzz::check(spec->property);
     check_words(*spec);
   }
   return 0;

@@ -9,6 +9,7 @@
 
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/onnx/ops.h"
+#include "grapeshot/io/onnx/parts.h"
 #include "grapeshot/io/onnx/shapes.h"
 
 namespace grapeshot::onnx {
@@ -118,14 +119,7 @@ Values split(const Call& call) {
       parts.push_back(std::clamp<int64_t>(size - i * each, 0, each));
     }
   }
-  int64_t total = 0;
-  for (const int64_t part : parts) {
-    GRAPESHOT_CHECK(part >= 0 && part <= size - total, kInvalidArgument,
-                    "the parts do not fit an axis of ", size);
-    total += part;
-  }
-  GRAPESHOT_CHECK(total == size, kInvalidArgument, "the parts make ", total, " of an axis of ",
-                  size);
+  check_parts(parts, size);
   Values out;
   for (const at::Tensor& part : x.t.split_with_sizes(parts, axis)) {
     out.push_back(Value{part, x.rows});

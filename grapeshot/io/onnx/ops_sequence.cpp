@@ -8,6 +8,7 @@
 #include "grapeshot/base/error.h"
 #include "grapeshot/io/onnx/body.h"
 #include "grapeshot/io/onnx/ops.h"
+#include "grapeshot/io/onnx/parts.h"
 
 namespace grapeshot::onnx {
 namespace {
@@ -80,14 +81,7 @@ Values split_to_sequence(const Call& call) {
     GRAPESHOT_CHECK(each > 0, kInvalidArgument, "parts of ", each, " are impossible");
     for (int64_t left = size; left > 0; left -= each) parts.push_back(std::min(each, left));
   }
-  int64_t total = 0;
-  for (const int64_t part : parts) {
-    GRAPESHOT_CHECK(part >= 0 && part <= size - total, kInvalidArgument,
-                    "the parts do not fit an axis of ", size);
-    total += part;
-  }
-  GRAPESHOT_CHECK(total == size, kInvalidArgument, "the parts make ", total, " of an axis of ",
-                  size);
+  check_parts(parts, size);
   // keepdims counts only where the parts are single slices by default.
   const bool squeezes = !call.has(1) && call.node.i("keepdims", 1) == 0;
   std::vector<Value> values;
